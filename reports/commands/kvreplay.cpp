@@ -1,0 +1,5 @@
+#include "reports/commands/command.hpp"
+
+int main() {
+  return 0;
+}

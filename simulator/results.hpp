@@ -1,0 +1,47 @@
+// The outcome of a replay as tidy rows, and its two file forms. Tables, plots and reports read
+// these.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kvreplay {
+
+/// One number with all that is needed to say what it is; the columns of the CSV, in this order.
+struct ResultRow {
+  std::string trace;       ///< file name without folder
+  std::string policy;      ///< as named on the command line, without parameters
+  std::string parameters;  ///< resolved, "heavy=54:recent=55"
+  std::string scope;       ///< head, group, layer
+  std::string budget;      ///< as asked for, "20%"
+  std::uint32_t budget_tokens = 0;
+  std::optional<std::uint32_t> layer;  ///< model index; empty: over all recorded layers
+  std::optional<std::uint32_t> head;   ///< model index (of the KV group at scope group); empty: all
+  std::string metric;     ///< mass_loss, miss_threshold, miss_top, miss_mass, miss_mean, kept,
+                          ///< visible, turnover, age
+  std::string statistic;  ///< mean, p50, p95, p99, max
+  double value = 0;
+  std::uint64_t steps = 0;  ///< how many (head, step) samples the statistic is over
+};
+
+/// What ran: enough to repeat it. `json` is an object (tool version, command line, traces with
+/// sha256, resolved policies and budgets, metric parameters, seed, steps, library versions, start,
+/// seconds).
+struct Results {
+  std::string manifest_json;
+  bool partial = false;  ///< interrupted: some (layer, head) units are missing
+  std::vector<ResultRow> rows;
+};
+
+/// Both write to `PATH.partial` and rename; both throw OutputError.
+void write_csv(const Results& results, const std::filesystem::path& path);
+/// Attributes schema_version, manifest, partial; compound dataset /results (see traces/FORMAT.md's
+/// end).
+void write_hdf5(const Results& results, const std::filesystem::path& path);
+/// Throws InputError.
+Results read_hdf5_results(const std::filesystem::path& path);
+
+}  // namespace kvreplay

@@ -1,0 +1,30 @@
+// Where the replay takes rows from. It does not know whether they are stored, computed or in
+// memory.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "traces/trace.hpp"
+
+namespace kvreplay {
+
+class RowSource {
+ public:
+  RowSource() = default;
+  virtual ~RowSource() = default;
+  RowSource(const RowSource&) = delete;
+  RowSource& operator=(const RowSource&) = delete;
+
+  virtual const TraceInfo& info() const = 0;
+
+  /// The rows of one head as float, laid out by RowLayout: row i begins at
+  /// RowLayout::offset(i) - RowLayout::offset(range.first). The span is valid until `scratch`
+  /// changes or the source goes; it points into `scratch` unless the rows lie in memory as they
+  /// are. Safe to call from many threads, each with its own scratch. Throws InputError naming file,
+  /// dataset and row.
+  virtual std::span<const float> rows(HeadSlot slot, RowRange range,
+                                      std::vector<float>& scratch) const = 0;
+};
+
+}  // namespace kvreplay

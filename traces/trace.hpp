@@ -1,0 +1,89 @@
+// What a trace holds besides its rows, and where row i lies. Words as in README.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvreplay {
+
+/// How a row's values are stored. u16log: c = round(-2048 log2 p), 65535 = 0.
+enum class Encoding { fp16, fp32, u16log };
+
+std::string_view name(Encoding encoding);
+/// Throws std::invalid_argument listing the valid names.
+Encoding parse_encoding(std::string_view text);
+std::size_t bytes_per_value(Encoding encoding);
+
+/// Row i holds the i+1 probabilities of query i over keys 0..i and is padded with zeros to a
+/// multiple of 64 values. So every row starts 128-byte aligned in every encoding, and each block of
+/// 64 rows is a dense rectangle, the order in which a tiled kernel produces them.
+struct RowLayout {
+  static constexpr std::uint64_t kBlock = 64;
+  static constexpr std::uint64_t padded_length(std::uint64_t row) {
+    return (row / kBlock + 1) * kBlock;
+  }
+  /// First value of `row`; offset(n) is the length of one head's n rows.
+  static constexpr std::uint64_t offset(std::uint64_t row) {
+    const std::uint64_t block = row / kBlock;
+    return kBlock * (kBlock * (block * (block + 1) / 2) + (row % kBlock) * (block + 1));
+  }
+};
+
+/// A half-open range of rows.
+struct RowRange {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  std::uint32_t size() const { return last - first; }
+  /// Values of one head's rows in this range, padding included.
+  std::uint64_t values() const { return RowLayout::offset(last) - RowLayout::offset(first); }
+};
+
+/// Names one recorded (layer, head) by its position in TraceInfo::layers and TraceInfo::heads.
+struct HeadSlot {
+  std::uint32_t layer = 0;
+  std::uint32_t head = 0;
+};
+
+/// One layer's attention as it was computed.
+struct LayerAttention {
+  std::string type = "full";  ///< "full" or "window"
+  std::uint32_t window = 0;   ///< tokens a query sees, itself included; 0: all
+  double scale = 0;           ///< factor on q.k
+  double softcap = 0;         ///< 0: none
+};
+
+/// One captured sequence of one model.
+struct TraceInfo {
+  std::uint32_t tokens = 0;           ///< n
+  std::uint32_t prompt_tokens = 0;    ///< m <= n; the rest is decoded
+  std::uint32_t model_layers = 0;     ///< L
+  std::uint32_t model_heads = 0;      ///< H query heads
+  std::uint32_t kv_heads = 0;         ///< G
+  std::uint32_t head_size = 0;        ///< d
+  std::vector<std::uint32_t> layers;  ///< recorded layers, model indices, ascending
+  std::vector<std::uint32_t> heads;   ///< recorded query heads, model indices, ascending
+  Encoding encoding = Encoding::fp16;
+
+  std::vector<LayerAttention> attention;  ///< one per recorded layer
+  std::string model_name;
+  std::string architecture;
+  std::string model_sha256;   ///< hex, empty where there is no model file (synth, import)
+  std::string prompt_sha256;  ///< hex, of the prompt's token ids as little-endian uint32
+  std::string compute_type;   ///< of Q, K and the softmax, e.g. "fp32"
+  std::string source;         ///< "capture", "import" or "synth", with what is needed to repeat it
+  std::string rope_type;      ///< "normal", "neox", "none" or ""
+  double rope_theta = 0;
+  std::uint32_t rope_dimensions = 0;
+  std::string tool_version;
+  double row_sum_error = 0;  ///< largest abs(sum of a row - 1), as decoded from the encoding
+
+  std::vector<std::uint32_t> token_ids;  ///< n, or empty where unknown
+  std::vector<std::string> pieces;       ///< bytes of each token, n, or empty where unknown
+
+  std::uint32_t group_size() const { return model_heads / kv_heads; }
+};
+
+}  // namespace kvreplay

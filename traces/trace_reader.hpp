@@ -1,0 +1,36 @@
+// Reads a trace written by TraceWriter: maps sealed contiguous rows, checks all it uses.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "traces/row_source.hpp"
+
+namespace kvreplay {
+
+enum class Incomplete { refuse, take_whole_rows };
+
+class TraceReader final : public RowSource {
+ public:
+  /// Throws InputError (missing, not a trace, damaged, other version, incomplete unless told to
+  /// take what is whole: then info().tokens counts the whole rows only).
+  explicit TraceReader(const std::filesystem::path& path,
+                       Incomplete incomplete = Incomplete::refuse);
+  ~TraceReader() override;
+
+  const TraceInfo& info() const override;
+  std::span<const float> rows(HeadSlot slot, RowRange range,
+                              std::vector<float>& scratch) const override;
+  /// Natural-log log-sum-exp of each row, n values.
+  std::span<const float> log_sum_exp(HeadSlot slot) const;
+  const std::filesystem::path& path() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace kvreplay
