@@ -27,9 +27,13 @@ struct ResultRow {
   std::uint64_t steps = 0;  ///< how many (head, step) samples the statistic is over
 };
 
-/// What ran: enough to repeat it. `json` is an object (tool version, command line, traces with
-/// sha256, resolved policies and budgets, metric parameters, seed, steps, library versions, start,
-/// seconds).
+/// What ran: enough to repeat it. `manifest_json` is an object (tool version, command line, traces
+/// with sha256, resolved policies and budgets, metric parameters, seed, steps, library versions,
+/// start, seconds). Reports show all of it and read these keys, where they are there:
+///   "traces"   array of {"file" (as in ResultRow::trace), "model", "tokens", "prompt_tokens",
+///              "layers" and "heads" (recorded, model indices), "model_heads", "kv_heads"}
+///   "steps"    "active" or "all"
+///   "needed"   object from a miss metric's name to its rule, {"miss_threshold": "threshold:0.01"}
 struct Results {
   std::string manifest_json;
   bool partial = false;  ///< interrupted: some (layer, head) units are missing
