@@ -1,5 +1,175 @@
-#include "reports/commands/command.hpp"
+// The program: finds the subcommand, parses its options, runs it, maps errors to exit codes.
 
-int main() {
-  return 0;
+#include <atomic>
+#include <csignal>
+#include <iostream>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "reports/commands/command.hpp"
+#include "reports/commands/exit_codes.hpp"
+#include "reports/commands/help.hpp"
+#include "reports/commands/progress_line.hpp"
+
+namespace kvreplay::commands {
+namespace {
+
+std::atomic<bool> stop_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
+
+void stop_on_signals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { stop_requested.store(true); };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends the program at once
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+std::vector<Command> all_commands() {
+  std::vector<Command> commands;
+  commands.push_back(capture_command());
+  commands.push_back(simulate_command());
+  commands.push_back(report_command());
+  commands.push_back(policies_command());
+  commands.push_back(trace_info_command());
+  commands.push_back(trace_verify_command());
+  commands.push_back(trace_dump_command());
+  commands.push_back(trace_import_command());
+  commands.push_back(trace_synth_command());
+  return commands;
+}
+
+bool asks_for_help(const std::string& word) {
+  return word == "--help" || word == "-h";
+}
+
+/// The command that `words` begin with, and how many words name it; null where there is none.
+std::pair<const Command*, std::size_t> find_command(const std::vector<Command>& commands,
+                                                    const std::vector<std::string>& words) {
+  for (const auto& command : commands) {
+    if (command.name == words[0]) return {&command, 1};
+    if (words.size() > 1 && command.name == words[0] + " " + words[1]) return {&command, 2};
+  }
+  return {nullptr, 0};
+}
+
+/// The commands of a family such as "trace".
+std::vector<Command> family(const std::vector<Command>& commands, const std::string& word) {
+  std::vector<Command> members;
+  for (const auto& command : commands) {
+    if (command.name.starts_with(word + " ")) members.push_back(command);
+  }
+  return members;
+}
+
+[[noreturn]] void refuse_unknown(const std::vector<Command>& commands,
+                                 const std::vector<std::string>& words) {
+  const auto members = family(commands, words[0]);
+  if (!members.empty()) {
+    std::string names;
+    for (const auto& member : members) {
+      names += (names.empty() ? "" : ", ") + member.name.substr(words[0].size() + 1);
+    }
+    const std::string given = words.size() > 1 ? ", not \"" + words[1] + "\"" : "";
+    throw std::invalid_argument("\"" + words[0] + "\" is followed by one of: " + names + given);
+  }
+  const std::string nearest = nearest_command(words[0], commands);
+  throw std::invalid_argument("unknown command \"" + words[0] + "\"" +
+                              (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?") +
+                              " (`kvreplay help` lists all)");
+}
+
+void run_command(const Command& command, const std::vector<std::string>& arguments) {
+  po::variables_map options;
+  po::store(
+      po::command_line_parser(arguments)
+          .options(command.options)
+          .positional(command.positional)
+          // No abbreviations: a script must not change its meaning when an option is added.
+          .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
+          .run(),
+      options);
+  po::notify(options);
+  ProgressLine line;
+  RunControl control;
+  control.stop = &stop_requested;
+  control.progress = [&line](std::string_view unit, std::uint64_t done, std::uint64_t total) {
+    line.show(unit, done, total);
+  };
+  command.run(options, control);
+}
+
+void dispatch(std::vector<std::string> words, std::string& running) {
+  const auto commands = all_commands();
+  if (words.empty() || asks_for_help(words[0]) || (words[0] == "help" && words.size() == 1)) {
+    print_overview(std::cout, commands);
+    return;
+  }
+  if (words[0] == "--version" || words[0] == "version") {
+    std::cout << "kvreplay " KVREPLAY_VERSION "\n";
+    return;
+  }
+  bool help = words[0] == "help";
+  if (help) words.erase(words.begin());
+  const auto [command, named_by] = find_command(commands, words);
+  if (command == nullptr) {
+    const auto members = family(commands, words[0]);
+    const bool family_help = help || (words.size() > 1 && asks_for_help(words[1]));
+    if (members.empty() || !family_help) refuse_unknown(commands, words);
+    for (const auto& member : members) {
+      std::cout << "kvreplay " << member.name << " " << member.usage << "\n    " << member.summary
+                << "\n";
+    }
+    return;
+  }
+  running = command->name;
+  const std::vector<std::string> arguments(words.begin() + static_cast<std::ptrdiff_t>(named_by),
+                                           words.end());
+  for (const auto& argument : arguments) help = help || asks_for_help(argument);
+  if (help) {
+    print_help(std::cout, *command);
+  } else {
+    run_command(*command, arguments);
+  }
+}
+
+int run(std::vector<std::string> words) {
+  std::string running;
+  const auto fail = [&running](const std::string& message, ExitCode code) {
+    std::cerr << "kvreplay" << (running.empty() ? "" : " " + running) << ": " << message << "\n";
+    if (code == kUsage && !running.empty()) {
+      std::cerr << "`kvreplay help " << running << "` explains the options.\n";
+    }
+    return code;
+  };
+  try {
+    dispatch(std::move(words), running);
+    std::cout.flush();
+    if (!std::cout) throw OutputError("standard output cannot be written (disk full or closed?)");
+    return kSuccess;
+  } catch (const po::error& error) {
+    return fail(error.what(), kUsage);
+  } catch (const std::invalid_argument& error) {
+    return fail(error.what(), kUsage);
+  } catch (const InputError& error) {
+    return fail(error.what(), kBadInput);
+  } catch (const OutputError& error) {
+    return fail(error.what(), kBadOutput);
+  } catch (const Interrupted& error) {
+    return fail(error.what(), kInterrupted);
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory; fewer --threads, policies, budgets or heads need less",
+                kUnexpected);
+  } catch (const std::exception& error) {
+    return fail(std::string("unexpected fault: ") + error.what(), kUnexpected);
+  }
+}
+
+}  // namespace
+}  // namespace kvreplay::commands
+
+int main(int argc, char** argv) {
+  kvreplay::commands::stop_on_signals();
+  return kvreplay::commands::run({argv + 1, argv + argc});
 }
