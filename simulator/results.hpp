@@ -4,27 +4,32 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kvreplay {
 
 /// One number with all that is needed to say what it is; the columns of the CSV, in this order.
+/// A sweep makes a million of them with few different texts, so the texts are views: of literals,
+/// or of Results::text().
 struct ResultRow {
-  std::string trace;       ///< file name without folder
-  std::string policy;      ///< as named on the command line, without parameters
-  std::string parameters;  ///< resolved, "heavy=54:recent=55"
-  std::string scope;       ///< head, group, layer
-  std::string budget;      ///< as asked for, "20%"
+  std::string_view trace;       ///< file name without folder
+  std::string_view policy;      ///< as named on the command line, without parameters
+  std::string_view parameters;  ///< resolved, "heavy=54:recent=55"
+  std::string_view scope;       ///< head, group, layer
+  std::string_view budget;      ///< as asked for, "20%"
   std::uint32_t budget_tokens = 0;
   std::optional<std::uint32_t> layer;  ///< model index; empty: over all recorded layers
   std::optional<std::uint32_t> head;   ///< model index (of the KV group at scope group); empty: all
-  std::string metric;     ///< mass_loss, miss_threshold, miss_top, miss_mass, miss_mean, kept,
-                          ///< visible, turnover, age
-  std::string statistic;  ///< mean, p50, p95, p99, max
+  std::string_view metric;     ///< mass_loss, miss_threshold, miss_top, miss_mass, miss_mean, kept,
+                               ///< visible, turnover, age
+  std::string_view statistic;  ///< mean, p50, p95, p99, max
   double value = 0;
-  std::uint64_t steps = 0;  ///< how many (head, step) samples the statistic is over
+  std::uint64_t steps = 0;  ///< how many samples the statistic is over
 };
 
 /// What ran: enough to repeat it. `manifest_json` is an object (tool version, command line, traces
@@ -38,12 +43,22 @@ struct Results {
   std::string manifest_json;
   bool partial = false;  ///< interrupted: some (layer, head) units are missing
   std::vector<ResultRow> rows;
+
+  /// Keeps one copy of `text`; the view lives as long as this object or any copy of it.
+  std::string_view text(std::string_view value) {
+    const auto found = texts_->find(value);
+    return found != texts_->end() ? *found : *texts_->emplace(value).first;
+  }
+
+ private:
+  using Texts = std::set<std::string, std::less<>>;
+  std::shared_ptr<Texts> texts_ = std::make_shared<Texts>();
 };
 
 /// Both write to `PATH.partial` and rename; both throw OutputError.
 void write_csv(const Results& results, const std::filesystem::path& path);
-/// Attributes schema_version, manifest, partial; compound dataset /results (see traces/FORMAT.md's
-/// end).
+/// Attributes schema_version, manifest, partial; compound dataset /results (see
+/// simulator/RESULTS.md).
 void write_hdf5(const Results& results, const std::filesystem::path& path);
 /// Throws InputError.
 Results read_hdf5_results(const std::filesystem::path& path);
