@@ -57,6 +57,9 @@ struct LayerAttention {
 
 /// One captured sequence of one model.
 struct TraceInfo {
+  static constexpr std::uint32_t kMostTokens = 1U << 24;  ///< so that no product of sizes overflows
+  static constexpr std::uint32_t kMostLayersOrHeads = 1U << 16;
+
   std::uint32_t tokens = 0;           ///< n
   std::uint32_t prompt_tokens = 0;    ///< m <= n; the rest is decoded
   std::uint32_t model_layers = 0;     ///< L
@@ -85,5 +88,15 @@ struct TraceInfo {
 
   std::uint32_t group_size() const { return model_heads / kv_heads; }
 };
+
+/// What is inconsistent in `info`, as part of a sentence; empty where nothing is.
+std::string inconsistency(const TraceInfo& info);
+
+/// Throws std::invalid_argument unless `slot` is recorded and `range` lies within the rows.
+void check_request(const TraceInfo& info, HeadSlot slot, RowRange range);
+
+/// Bytes that the rows of all recorded heads take in a file. Throws std::invalid_argument above
+/// 9e18.
+std::uint64_t stored_row_bytes(const TraceInfo& info);
 
 }  // namespace kvreplay

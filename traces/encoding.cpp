@@ -1,0 +1,162 @@
+#include "traces/encoding.hpp"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+namespace kvreplay {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "traces are little-endian in place");
+
+// IEEE half precision for single values and for machines without F16C.
+std::uint16_t half_from_float(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000U);
+  const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
+  if (magnitude > 0x7F800000U)  // NaN: quiet, payload's top bits kept
+    return static_cast<std::uint16_t>(sign | 0x7E00U | (magnitude >> 13 & 0x3FFU));
+  if (magnitude >= 0x477FF000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // >= 65520
+  if (magnitude < 0x38800000U) {  // below 2^-14: adding 0.5 rounds to a multiple of 2^-24
+    const float sum = std::bit_cast<float>(magnitude) + 0.5F;
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(sum) - 0x3F000000U));
+  }
+  const std::uint32_t odd = magnitude >> 13 & 1U;
+  const std::uint32_t rounded = magnitude + 0xFFFU + odd - 0x38000000U;
+  return static_cast<std::uint16_t>(sign | rounded >> 13);
+}
+
+float float_from_half(std::uint16_t half) {
+  const std::uint32_t sign = std::uint32_t{half} << 16 & 0x80000000U;
+  const std::uint32_t exponent = half >> 10 & 0x1FU;
+  const std::uint32_t mantissa = half & 0x3FFU;
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
+    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
+  }
+  if (exponent == 31) {
+    const std::uint32_t quiet = mantissa != 0 ? 0x400000U : 0;
+    return std::bit_cast<float>(sign | 0x7F800000U | mantissa << 13 | quiet);
+  }
+  return std::bit_cast<float>(sign | (exponent + 112U) << 23 | mantissa << 13);
+}
+
+void encode_fp16(const float* values, std::uint16_t* out, std::size_t count) {
+  std::size_t i = 0;
+#ifdef __F16C__
+  for (; i + 8 <= count; i += 8) {
+    const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(values + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), halves);
+  }
+#endif
+  for (; i < count; ++i) out[i] = half_from_float(values[i]);
+}
+
+void decode_fp16(const std::uint16_t* stored, float* out, std::size_t count) {
+  std::size_t i = 0;
+#ifdef __F16C__
+  for (; i + 8 <= count; i += 8) {
+    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(stored + i));
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(halves));
+  }
+#endif
+  for (; i < count; ++i) out[i] = float_from_half(stored[i]);
+}
+
+// u16log: code c stands for 2^(-c/2048); 65535 stands for 0. Integers carry the whole octaves and
+// floats the part within one, so that the code is right to 2e-4 of its unit at every magnitude.
+// Branch-free: the compiler vectorises the loop. This file is built without contraction to fused
+// multiply-adds, so every machine computes the same codes.
+constexpr std::uint16_t kZeroCode = 65535;
+
+std::uint16_t log_code(float value) {
+  // The mantissa is taken in [sqrt(1/2), sqrt(2)), where the series below converges fastest.
+  constexpr std::uint32_t kSqrtHalf = 0x3F3504F3U;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto octave = static_cast<std::int32_t>(bits - kSqrtHalf) >> 23;
+  const auto mantissa = std::bit_cast<float>(bits - (static_cast<std::uint32_t>(octave) << 23));
+  // log2 m = 2/ln 2 * atanh s = 2/ln 2 * (s + s^3/3 + s^5/5 + ...); the first term left out is
+  // below 5e-8.
+  const float s = (mantissa - 1.0F) / (mantissa + 1.0F);
+  const float s2 = s * s;
+  constexpr float kUnit = 2048.0F * 2.885390082F;
+  const float within =
+      s * (kUnit + s2 * (kUnit / 3.0F + s2 * (kUnit / 5.0F + s2 * (kUnit / 7.0F))));
+  // Adding and taking away 1.5 * 2^23 rounds to the nearest integer.
+  constexpr float kRound = 12582912.0F;
+  const std::int32_t code = -2048 * octave - static_cast<std::int32_t>((within + kRound) - kRound);
+  const std::int32_t clamped = code < 0 ? 0 : code < kZeroCode ? code : kZeroCode;
+  const bool positive = bits - 1U < 0x7F800000U;  // not 0, not negative, not NaN
+  return static_cast<std::uint16_t>(positive ? clamped : kZeroCode);
+}
+
+// 2^(-r/2048) for one octave; the rest of the code only lowers the exponent.
+const std::array<std::uint32_t, 2048>& octave_table() {
+  static const auto table = [] {
+    std::array<std::uint32_t, 2048> bits{};
+    for (std::size_t r = 0; r < bits.size(); ++r)
+      bits[r] = std::bit_cast<std::uint32_t>(
+          static_cast<float>(std::exp2(-static_cast<double>(r) / 2048)));
+    return bits;
+  }();
+  return table;
+}
+
+void encode_u16log(const float* values, std::uint16_t* out, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = log_code(values[i]);
+}
+
+void decode_u16log(const std::uint16_t* stored, float* out, std::size_t count) {
+  const std::uint32_t* table = octave_table().data();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t code = stored[i];
+    const std::uint32_t bits = table[code & 2047U] - (code >> 11 << 23);
+    out[i] = std::bit_cast<float>(code == kZeroCode ? 0U : bits);
+  }
+}
+
+void check_sizes(Encoding encoding, std::size_t values, std::size_t bytes) {
+  if (bytes != values * bytes_per_value(encoding))
+    throw std::invalid_argument("the sizes of values and stored bytes do not match");
+}
+
+}  // namespace
+
+void encode(Encoding encoding, std::span<const float> values, std::span<std::byte> out) {
+  check_sizes(encoding, values.size(), out.size());
+  switch (encoding) {
+    case Encoding::fp16:
+      return encode_fp16(values.data(), reinterpret_cast<std::uint16_t*>(out.data()),
+                         values.size());
+    case Encoding::u16log:
+      return encode_u16log(values.data(), reinterpret_cast<std::uint16_t*>(out.data()),
+                           values.size());
+    case Encoding::fp32:
+      std::memcpy(out.data(), values.data(), out.size());
+      return;
+  }
+}
+
+void decode(Encoding encoding, std::span<const std::byte> stored, std::span<float> out) {
+  check_sizes(encoding, out.size(), stored.size());
+  switch (encoding) {
+    case Encoding::fp16:
+      return decode_fp16(reinterpret_cast<const std::uint16_t*>(stored.data()), out.data(),
+                         out.size());
+    case Encoding::u16log:
+      return decode_u16log(reinterpret_cast<const std::uint16_t*>(stored.data()), out.data(),
+                           out.size());
+    case Encoding::fp32:
+      std::memcpy(out.data(), stored.data(), stored.size());
+      return;
+  }
+}
+
+}  // namespace kvreplay

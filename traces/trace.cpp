@@ -1,0 +1,94 @@
+#include "traces/trace.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace kvreplay {
+
+std::string_view name(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::fp16:
+      return "fp16";
+    case Encoding::fp32:
+      return "fp32";
+    case Encoding::u16log:
+      return "u16log";
+  }
+  throw std::invalid_argument("unknown encoding");
+}
+
+Encoding parse_encoding(std::string_view text) {
+  for (const Encoding encoding : {Encoding::fp16, Encoding::fp32, Encoding::u16log})
+    if (text == name(encoding)) return encoding;
+  throw std::invalid_argument("unknown encoding \"" + std::string(text) +
+                              "\"; valid are fp16, fp32, u16log");
+}
+
+std::size_t bytes_per_value(Encoding encoding) {
+  return encoding == Encoding::fp32 ? 4 : 2;
+}
+
+std::string inconsistency(const TraceInfo& info) {
+  const auto ascending_below = [](const std::vector<std::uint32_t>& list, std::uint32_t end) {
+    return std::adjacent_find(list.begin(), list.end(), std::greater_equal<>()) == list.end() &&
+           list.back() < end;
+  };
+  const auto number = [](auto value) { return std::to_string(value); };
+  if (info.tokens < 1 || info.tokens > TraceInfo::kMostTokens)
+    return number(info.tokens) + " tokens are outside 1 to " + number(TraceInfo::kMostTokens);
+  if (info.prompt_tokens > info.tokens)
+    return number(info.prompt_tokens) + " prompt tokens are more than the " + number(info.tokens) +
+           " tokens there are";
+  if (info.model_layers < 1 || info.model_layers > TraceInfo::kMostLayersOrHeads)
+    return number(info.model_layers) + " layers are outside 1 to " +
+           number(TraceInfo::kMostLayersOrHeads);
+  if (info.model_heads < 1 || info.model_heads > TraceInfo::kMostLayersOrHeads)
+    return number(info.model_heads) + " heads are outside 1 to " +
+           number(TraceInfo::kMostLayersOrHeads);
+  if (info.kv_heads < 1 || info.model_heads % info.kv_heads != 0)
+    return number(info.kv_heads) + " KV heads do not divide " + number(info.model_heads) +
+           " query heads";
+  if (info.layers.empty() || !ascending_below(info.layers, info.model_layers))
+    return "the recorded layers are not an ascending selection of the model's " +
+           number(info.model_layers);
+  if (info.heads.empty() || !ascending_below(info.heads, info.model_heads))
+    return "the recorded heads are not an ascending selection of the model's " +
+           number(info.model_heads);
+  if (info.attention.size() != info.layers.size())
+    return "the attention of " + number(info.attention.size()) + " layers is described but " +
+           number(info.layers.size()) + " are recorded";
+  for (const LayerAttention& layer : info.attention)
+    if (layer.type != "full" && layer.type != "window")
+      return "the attention type \"" + layer.type + "\" is neither full nor window";
+  if (!info.token_ids.empty() && info.token_ids.size() != info.tokens)
+    return number(info.token_ids.size()) + " token ids do not match " + number(info.tokens) +
+           " tokens";
+  if (!info.pieces.empty() && info.pieces.size() != info.tokens)
+    return number(info.pieces.size()) + " text pieces do not match " + number(info.tokens) +
+           " tokens";
+  return {};
+}
+
+void check_request(const TraceInfo& info, HeadSlot slot, RowRange range) {
+  if (slot.layer >= info.layers.size() || slot.head >= info.heads.size())
+    throw std::invalid_argument("recorded layer " + std::to_string(slot.layer) + ", head " +
+                                std::to_string(slot.head) + " is outside the " +
+                                std::to_string(info.layers.size()) + " layers and " +
+                                std::to_string(info.heads.size()) + " heads recorded");
+  if (range.first > range.last || range.last > info.tokens)
+    throw std::invalid_argument("rows " + std::to_string(range.first) + " to " +
+                                std::to_string(range.last) + " are outside the " +
+                                std::to_string(info.tokens) + " rows recorded");
+}
+
+std::uint64_t stored_row_bytes(const TraceInfo& info) {
+  const double bytes = static_cast<double>(RowLayout::offset(info.tokens)) *
+                       static_cast<double>(info.layers.size()) *
+                       static_cast<double>(info.heads.size()) *
+                       static_cast<double>(bytes_per_value(info.encoding));
+  if (bytes > 9e18) throw std::invalid_argument("the trace would exceed 9 exabytes");
+  return RowLayout::offset(info.tokens) * info.layers.size() * info.heads.size() *
+         bytes_per_value(info.encoding);
+}
+
+}  // namespace kvreplay
