@@ -18,7 +18,7 @@ inline std::filesystem::path test_data() {
 /// missing.
 inline std::filesystem::path shared_or_skip(const std::string& relative) {
   const char* set = std::getenv("KVREPLAY_SHARED");
-  const auto path = std::filesystem::path(set != nullptr ? set : KVREPLAY_SHARED) / relative;
+  auto path = std::filesystem::path(set != nullptr ? set : KVREPLAY_SHARED) / relative;
   if (std::filesystem::exists(path)) return path;
   std::cout << "SKIPPED: " << path.string() << " is missing\n";
   return {};
