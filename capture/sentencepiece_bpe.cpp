@@ -1,0 +1,173 @@
+#include "capture/sentencepiece_bpe.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include "capture/unicode.hpp"
+#include "traces/errors.hpp"
+
+namespace kvreplay {
+namespace {
+
+constexpr std::string_view visible_space = "\u2581";
+constexpr char32_t visible_space_code = U'\u2581';
+
+std::string with_plain_spaces(std::string_view text) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text.substr(at).starts_with(visible_space)) {
+      result.push_back(' ');
+      at += visible_space.size();
+    } else {
+      result.push_back(text[at++]);
+    }
+  }
+  return result;
+}
+
+/// The byte of a token text such as <0x0A>.
+std::optional<unsigned char> byte_of(std::string_view text) {
+  if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') return std::nullopt;
+  unsigned char byte = 0;
+  const auto* end = text.data() + 5;
+  const auto [stop, error] = std::from_chars(text.data() + 3, end, byte, 16);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return byte;
+}
+
+}  // namespace
+
+SentencePieceBpe::SentencePieceBpe(Vocabulary given, std::span<const float> scores,
+                                   bool add_space_prefix)
+    : VocabularyTokenizer(std::move(given)), add_space_prefix_(add_space_prefix) {
+  const auto& file = vocabulary().file;
+  const auto& tokens = vocabulary().tokens;
+  const auto& kinds = vocabulary().kinds;
+  if (scores.size() != tokens.size())
+    throw InputError(file + ": tokenizer.ggml.scores has " + std::to_string(scores.size()) +
+                     " entries for " + std::to_string(tokens.size()) + " tokens");
+  for (std::size_t id = 0; id < scores.size(); ++id)
+    if (std::isnan(scores[id]))
+      throw InputError(file + ": tokenizer.ggml.scores[" + std::to_string(id) +
+                       "] is not a number");
+  for (std::size_t id = 0; id < tokens.size(); ++id)
+    if (kinds[id] == TokenKind::normal) pieces_[id] = with_plain_spaces(tokens[id]);
+  set_byte_tokens();
+  set_merges(scores);
+}
+
+void SentencePieceBpe::set_byte_tokens() {
+  const auto& file = vocabulary().file;
+  const auto& tokens = vocabulary().tokens;
+  const auto& kinds = vocabulary().kinds;
+  std::array<bool, 256> found{};
+  for (std::uint32_t id = 0; id < tokens.size(); ++id) {
+    if (kinds[id] != TokenKind::byte) continue;
+    const auto byte = byte_of(tokens[id]);
+    if (!byte)
+      throw InputError(file + ": tokenizer.ggml.tokens[" + std::to_string(id) + "] \"" +
+                       tokens[id] + "\" has the type of a byte token but is not <0x00> to <0xFF>");
+    if (found[*byte])
+      throw InputError(file + ": tokenizer.ggml.tokens[" + std::to_string(id) + "] \"" +
+                       tokens[id] + "\" is a second token for its byte");
+    found[*byte] = true;
+    byte_ids_[*byte] = id;
+    pieces_[id] = std::string(1, static_cast<char>(*byte));
+  }
+  const auto* missing = std::find(found.begin(), found.end(), false);
+  if (missing != found.end())
+    throw InputError(file + ": tokenizer.ggml.tokens has no byte token for the byte " +
+                     std::to_string(missing - found.begin()) + " (of type 6, <0x00> to <0xFF>)");
+}
+
+void SentencePieceBpe::set_merges(std::span<const float> scores) {
+  const auto& tokens = vocabulary().tokens;
+  const auto& kinds = vocabulary().kinds;
+  std::vector<float> order;  // rank of a score is its place in here
+  std::unordered_map<std::string_view, std::uint32_t> symbols;
+  for (std::uint32_t id = 0; id < tokens.size(); ++id) {
+    if (kinds[id] != TokenKind::normal) continue;
+    order.push_back(scores[id]);
+    symbols.emplace(tokens[id], id);
+  }
+  std::sort(order.begin(), order.end(), std::greater<>());
+  order.erase(std::unique(order.begin(), order.end()), order.end());
+
+  for (std::uint32_t id = 0; id < tokens.size(); ++id) {
+    if (kinds[id] != TokenKind::normal) continue;
+    const std::string_view token = tokens[id];
+    for (std::size_t at = 0; at < token.size();) {
+      const auto character = character_at(token, at);
+      const auto text = token.substr(at, character.length);
+      const auto symbol = static_cast<std::uint32_t>(tokens.size() + parts_.size());
+      const auto [place, fresh] = symbols.emplace(text, symbol);
+      if (fresh) parts_.emplace_back(text);
+      characters_.emplace(character.code, place->second);
+      at += character.length;
+    }
+  }
+  // All ways to make a token of two symbols.
+  for (std::uint32_t id = 0; id < tokens.size(); ++id) {
+    if (kinds[id] != TokenKind::normal) continue;
+    const std::string_view token = tokens[id];
+    const auto place = std::lower_bound(order.begin(), order.end(), scores[id], std::greater<>());
+    const auto rank = static_cast<std::uint32_t>(place - order.begin());
+    for (std::size_t at = 0; at < token.size();) {
+      at += character_at(token, at).length;
+      const auto left = symbols.find(token.substr(0, at));
+      const auto right = symbols.find(token.substr(at));
+      if (left != symbols.end() && right != symbols.end())
+        merges_.add(left->second, right->second, {rank, id});
+    }
+  }
+}
+
+std::unique_ptr<SentencePieceBpe> SentencePieceBpe::from_gguf(const GgufFile& file) {
+  const auto scores = file.find_reals("tokenizer.ggml.scores");
+  if (!scores)
+    throw InputError(file.path().string() +
+                     ": tokenizer.ggml.scores is missing; SentencePiece BPE needs it");
+  return std::make_unique<SentencePieceBpe>(
+      Vocabulary::from_gguf(file, true), *scores,
+      file.find_bool("tokenizer.ggml.add_space_prefix").value_or(true));
+}
+
+void SentencePieceBpe::append_bytes(std::string_view bytes, std::vector<std::uint32_t>& ids) const {
+  for (const char byte : bytes) ids.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
+}
+
+void SentencePieceBpe::encode_text(std::string_view text, std::vector<std::uint32_t>& ids) const {
+  std::vector<std::uint32_t> symbols;
+  const auto append = [&](char32_t code, std::string_view bytes) {
+    const auto found = characters_.find(code);
+    if (found != characters_.end())
+      symbols.push_back(found->second);
+    else
+      append_bytes(bytes, symbols);  // byte tokens join nothing
+  };
+  if (add_space_prefix_) append(visible_space_code, visible_space);
+  for (std::size_t at = 0; at < text.size();) {
+    const auto character = character_at(text, at);
+    const auto bytes = text.substr(at, character.length);
+    at += character.length;
+    if (character.code == U' ')
+      append(visible_space_code, visible_space);
+    else if (character.code == U'\xFFFD' && character.length == 1)
+      append_bytes(bytes, symbols);  // not well-formed
+    else
+      append(character.code, bytes);
+  }
+  Merger(merges_).apply(symbols);
+  const auto tokens = vocabulary_size();
+  for (const auto symbol : symbols) {
+    if (symbol < tokens)
+      ids.push_back(symbol);
+    else
+      append_bytes(parts_[symbol - tokens], ids);
+  }
+}
+
+}  // namespace kvreplay

@@ -1,0 +1,40 @@
+// BPE as SentencePiece runs it: no cutting, characters are merged by the score of what they join
+// to. Source: Kudo and Richardson 2018, github.com/google/sentencepiece.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/bpe_merges.hpp"
+#include "capture/vocabulary.hpp"
+
+namespace kvreplay {
+
+/// Text at the start and after each special token gets a space before it where the file says so,
+/// spaces become U+2581, and characters without a token, or bytes that are not well-formed UTF-8,
+/// become byte tokens. Unused tokens take no part.
+class SentencePieceBpe final : public VocabularyTokenizer {
+ public:
+  /// One score per token. Throws InputError where they do not fit the vocabulary.
+  SentencePieceBpe(Vocabulary vocabulary, std::span<const float> scores, bool add_space_prefix);
+  static std::unique_ptr<SentencePieceBpe> from_gguf(const GgufFile& file);
+
+ private:
+  void encode_text(std::string_view text, std::vector<std::uint32_t>& ids) const override;
+  void set_byte_tokens();
+  void set_merges(std::span<const float> scores);
+  void append_bytes(std::string_view bytes, std::vector<std::uint32_t>& ids) const;
+
+  bool add_space_prefix_;
+  std::array<std::uint32_t, 256> byte_ids_{};
+  /// Symbols that single characters start as: tokens, or for characters that are only parts of
+  /// tokens, numbers from the vocabulary's size on.
+  std::unordered_map<char32_t, std::uint32_t> characters_;
+  std::vector<std::string> parts_;  ///< the characters behind those numbers
+  MergeTable merges_;
+};
+
+}  // namespace kvreplay
