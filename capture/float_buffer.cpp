@@ -1,0 +1,37 @@
+#include "capture/float_buffer.hpp"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+namespace kvreplay {
+
+namespace {
+constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20;
+constexpr std::uint64_t kCacheLine = 64;
+}  // namespace
+
+FloatBuffer::FloatBuffer(std::uint64_t values, const char* purpose) : size_(values) {
+  const std::uint64_t alignment = values >= kHugePage / sizeof(float) ? kHugePage : kCacheLine;
+  void* data = nullptr;
+  std::uint64_t bytes = 0;
+  if (!__builtin_mul_overflow(values, sizeof(float), &bytes) &&
+      !__builtin_add_overflow(bytes, alignment - 1, &bytes)) {
+    bytes = std::max(bytes / alignment * alignment, alignment);
+    data = std::aligned_alloc(alignment, bytes);
+  }
+  if (data == nullptr)
+    throw std::runtime_error("not enough memory for " + std::string(purpose) + " (" +
+                             std::to_string(values / 262144) + " MiB)");
+  data_.reset(static_cast<float*>(data));
+  // Fewer page faults and TLB misses; where the kernel refuses, small pages do.
+  if (alignment == kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
+}
+
+void FloatBuffer::Free::operator()(float* data) const {
+  std::free(data);
+}
+
+}  // namespace kvreplay

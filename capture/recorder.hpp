@@ -1,0 +1,79 @@
+// Attention rows of a run into a trace: encoded on the threads that computed them, written by one
+// more.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "capture/model.hpp"
+#include "traces/trace_writer.hpp"
+
+namespace kvreplay {
+
+/// Buffers of encoded rows circulate between the computing threads and the writer; when all are
+/// full, computing waits. Errors of the writer are thrown by the next call.
+class Recorder final : public AttentionSink {
+ public:
+  /// As TraceWriter; also throws std::invalid_argument where `planned` lists no layer or head.
+  Recorder(const std::filesystem::path& path, const TraceInfo& planned, bool overwrite);
+  /// Writes what is queued, then leaves the `.partial` file unless finish() was called.
+  ~Recorder() override;
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  bool wants(std::uint32_t layer, std::uint32_t head) const override;
+  void rows(std::uint32_t layer, std::uint32_t head, RowRange range,
+            std::span<const float> probabilities, std::span<const float> lse) override;
+
+  /// All recorded heads have handed over rows 0..rows-1.
+  void rows_whole(std::uint32_t rows);
+  /// Waits until all is written and seals the trace.
+  void finish(std::span<const std::uint32_t> token_ids, std::span<const std::string> pieces);
+  /// Waits until all that was handed over is written; returns how many rows a reader will find.
+  std::uint32_t written_rows();
+  /// Largest abs(sum of a row - 1) as decoded; valid once finish() or written_rows() returned.
+  double row_sum_error() const { return row_sum_error_; }
+
+  /// Memory that the circulating buffers take.
+  static std::uint64_t buffer_bytes(Encoding encoding, std::uint32_t tokens);
+
+ private:
+  struct Block {
+    HeadSlot slot;
+    RowRange range;                ///< empty: rows before `last` are whole
+    std::vector<std::byte> bytes;  ///< keeps its capacity from use to use
+    std::vector<float> lse;
+    double row_sum_error = 0;
+  };
+
+  Block take_free();
+  void queue(Block block);
+  void drain(std::unique_lock<std::mutex>& lock);
+  void write_queued();
+
+  Encoding encoding_;
+  std::vector<std::uint32_t> layer_slots_;  // by model index; kNotRecorded
+  std::vector<std::uint32_t> head_slots_;
+  TraceWriter writer_;
+
+  std::mutex mutex_;
+  std::condition_variable block_queued_;
+  std::condition_variable block_written_;
+  std::vector<Block> free_;  // last in, first out: the warmest buffer is reused
+  std::deque<Block> queued_;
+  bool writing_ = false;
+  bool closing_ = false;
+  std::exception_ptr error_;
+  std::uint32_t written_rows_ = 0;
+  double row_sum_error_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace kvreplay

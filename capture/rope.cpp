@@ -1,0 +1,30 @@
+#include "capture/rope.hpp"
+
+#include <cmath>
+
+namespace kvreplay {
+
+RopeTable::RopeTable(const RopeConfig& config, std::uint32_t positions)
+    : pairs_(config.dimensions / 2), turns_(std::size_t{positions} * config.dimensions) {
+  for (std::uint32_t pair = 0; pair < pairs_; ++pair) {
+    double frequency = config.scale * std::pow(config.theta, -2.0 * pair / config.dimensions);
+    if (!config.divisors.empty()) frequency /= config.divisors[pair];
+    for (std::uint32_t position = 0; position < positions; ++position) {
+      float* turn = &turns_[(std::size_t{position} * pairs_ + pair) * 2];
+      turn[0] = static_cast<float>(std::cos(position * frequency));
+      turn[1] = static_cast<float>(std::sin(position * frequency));
+    }
+  }
+}
+
+void RopeTable::rotate(float* vector, std::uint32_t position) const {
+  const float* turn = &turns_[std::size_t{position} * pairs_ * 2];
+  for (std::uint32_t pair = 0; pair < pairs_; ++pair) {
+    const float x = vector[2 * pair];
+    const float y = vector[2 * pair + 1];
+    vector[2 * pair] = x * turn[2 * pair] - y * turn[2 * pair + 1];
+    vector[2 * pair + 1] = x * turn[2 * pair + 1] + y * turn[2 * pair];
+  }
+}
+
+}  // namespace kvreplay

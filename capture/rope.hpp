@@ -1,0 +1,25 @@
+// Rotary position embedding, "normal" kind (adjacent pairs).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "capture/llama_config.hpp"
+
+namespace kvreplay {
+
+/// Cosines and sines of all positions, computed in double: an angle of thousands of radians has no
+/// digits to lose in fp32.
+class RopeTable {
+ public:
+  RopeTable() = default;
+  RopeTable(const RopeConfig& config, std::uint32_t positions);
+  /// Turns the first `dimensions` values of one head's vector.
+  void rotate(float* vector, std::uint32_t position) const;
+
+ private:
+  std::uint32_t pairs_ = 0;
+  std::vector<float> turns_;  // [position][pair](cosine, sine)
+};
+
+}  // namespace kvreplay
