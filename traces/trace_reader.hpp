@@ -24,7 +24,10 @@ class TraceReader final : public RowSource {
   const TraceInfo& info() const override;
   std::span<const float> rows(HeadSlot slot, RowRange range,
                               std::vector<float>& scratch) const override;
-  /// Natural-log log-sum-exp of each row, n values.
+  /// The same rows as stored, in the trace's encoding; valid as rows() says.
+  std::span<const std::byte> stored_rows(HeadSlot slot, RowRange range,
+                                         std::vector<std::byte>& scratch) const;
+  /// Natural-log log-sum-exp of each row, n values; NaN where unknown.
   std::span<const float> log_sum_exp(HeadSlot slot) const;
   const std::filesystem::path& path() const;
 

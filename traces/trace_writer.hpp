@@ -13,14 +13,15 @@
 namespace kvreplay {
 
 /// Call protocol: construct with everything known in advance; write_rows() for every recorded head
-/// of a block of rows; rows_whole() when all heads and layers have rows up to there; finish() once.
-/// Without finish() the destructor leaves `PATH.partial` (Ctrl-C, errors), which readers refuse
-/// unless told to take what is whole. One thread at a time. Throws OutputError (disk full, no
-/// permission).
+/// of a block of rows, each head's rows in order; rows_whole() when all heads and layers have rows
+/// up to there; finish() once. Without finish() (Ctrl-C, errors) the destructor leaves
+/// `PATH.partial`, which readers refuse unless told to take what is whole, or nothing if no row is
+/// whole. One thread at a time. Throws OutputError (disk full, no permission).
 class TraceWriter {
  public:
   /// `planned.tokens` is the most that will come; space for it is laid out (not filled) at once.
-  /// Throws OutputError if the file exists and `overwrite` is false.
+  /// Throws OutputError if the file exists and `overwrite` is false, or if the disk has no room for
+  /// what is planned; std::invalid_argument if `planned` is inconsistent.
   TraceWriter(std::filesystem::path path, TraceInfo planned, bool overwrite);
   ~TraceWriter();
   TraceWriter(const TraceWriter&) = delete;
@@ -30,12 +31,15 @@ class TraceWriter {
   /// (range.values() values, padding zero), and their natural-log log-sum-exp (range.size()).
   void write_rows(HeadSlot slot, RowRange range, std::span<const std::byte> encoded,
                   std::span<const float> lse);
-  /// All recorded heads now hold rows 0..rows-1; flushes so that they survive a kill.
+  /// All recorded heads now hold rows 0..rows-1, which survive a kill of the process from here on.
+  /// Costs one small write, so it may be called after every token.
   void rows_whole(std::uint32_t rows);
-  /// Writes token ids, pieces, the actual number of tokens and the row-sum error; marks complete,
-  /// syncs and renames to the final path.
+  /// Writes token ids and pieces (`tokens` of each, or none), the actual number of tokens and the
+  /// row-sum error; marks complete, syncs and renames to the final path.
   void finish(std::uint32_t tokens, std::span<const std::uint32_t> token_ids,
               std::span<const std::string> pieces, double row_sum_error);
+  /// What is on disk now, or will be once the writer is gone, as a clause for a message.
+  std::string leftover() const;
 
  private:
   struct State;

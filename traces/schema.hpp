@@ -1,0 +1,47 @@
+// The names in a trace file, version 1; FORMAT.md says what they hold.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "traces/hdf5.hpp"
+#include "traces/trace.hpp"
+
+namespace kvreplay::schema {
+
+inline constexpr const char* kFormat = "kvreplay trace";
+inline constexpr std::uint64_t kVersion = 1;
+/// Rows begin at pages, so that they can be mapped.
+inline constexpr std::uint64_t kAlignment = 4096;
+
+inline constexpr const char* kRowOffsets = "/row_offsets";
+inline constexpr const char* kRowsWhole = "/rows_whole";
+inline constexpr const char* kTokenIds = "/tokens/ids";
+inline constexpr const char* kPieceOffsets = "/tokens/piece_offsets";
+inline constexpr const char* kPieceBytes = "/tokens/piece_bytes";
+/// Attribute: XXH3 of the dataset, or of each head's part of it.
+inline constexpr const char* kChecksum = "xxh3_64";
+
+inline std::string layer(std::uint32_t index) {
+  return "/layers/" + std::to_string(index);
+}
+inline std::string rows(std::uint32_t layer_index) {
+  return layer(layer_index) + "/rows";
+}
+inline std::string log_sum_exp(std::uint32_t layer_index) {
+  return layer(layer_index) + "/log_sum_exp";
+}
+
+inline hdf5::Handle value_type(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::fp16:
+      return hdf5::float16_type();
+    case Encoding::fp32:
+      return {hdf5::type_of<float>(), nullptr};
+    case Encoding::u16log:
+      break;
+  }
+  return {hdf5::type_of<std::uint16_t>(), nullptr};
+}
+
+}  // namespace kvreplay::schema

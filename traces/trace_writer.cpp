@@ -1,0 +1,362 @@
+#include "traces/trace_writer.hpp"
+
+#include <fcntl.h>
+#include <stdio.h>  // renameat2
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+
+#include "traces/checksum.hpp"
+#include "traces/errors.hpp"
+#include "traces/schema.hpp"
+
+namespace kvreplay {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string reason(int error) {
+  return error == ENOSPC || error == EDQUOT ? "the disk is full" : std::strerror(error);
+}
+
+std::string megabytes(std::uint64_t bytes) {
+  return std::to_string((bytes + 999'999) / 1'000'000) + " MB";
+}
+
+void sync(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
+  const int error = errno;
+  if (descriptor >= 0) ::close(descriptor);
+  if (!synced) throw OutputError(path.string() + ": cannot sync to disk: " + reason(error));
+}
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+// Of all datasets; generous with the metadata of each.
+std::uint64_t file_bytes(const TraceInfo& info) {
+  const std::uint64_t heads = info.layers.size() * info.heads.size();
+  return stored_row_bytes(info) + heads * info.tokens * sizeof(float) +
+         std::uint64_t{info.tokens} * (sizeof(std::uint64_t) + sizeof(std::uint32_t) + 16) +
+         (16 + 4 * info.layers.size()) * schema::kAlignment;
+}
+
+void check_space(const fs::path& path, const TraceInfo& info) {
+  struct statvfs disk {};
+  if (::statvfs(folder_of(path).c_str(), &disk) != 0) return;  // the writes will tell
+  const std::uint64_t available = std::uint64_t{disk.f_bavail} * disk.f_frsize;
+  const std::uint64_t needed = file_bytes(info);
+  if (needed > available)
+    throw OutputError(path.string() + ": the trace needs up to " + megabytes(needed) +
+                      " but the disk has " + megabytes(available) +
+                      " free; record fewer tokens, layers or heads, or write elsewhere");
+}
+
+// What a killed writer left may be replaced, what a living one writes may not.
+void remove_stale(const fs::path& partial, bool overwrite) {
+  const int descriptor = ::open(partial.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0 && errno == ENOENT) return;
+  const bool in_use = descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0;
+  if (descriptor >= 0) ::close(descriptor);
+  if (in_use) throw OutputError(partial.string() + ": this file is in use by a writer or reader");
+  if (!overwrite)
+    throw OutputError(partial.string() +
+                      ": a stopped run left this file; remove it or ask to overwrite");
+  std::error_code error;
+  fs::remove(partial, error);
+  if (error) throw OutputError(partial.string() + ": cannot replace it: " + error.message());
+}
+
+}  // namespace
+
+struct TraceWriter::State {
+  struct Layer {
+    std::uint64_t rows = 0;         // where the dataset lies in the file
+    std::uint64_t log_sum_exp = 0;  // likewise
+  };
+  struct Slot {
+    std::uint32_t written = 0;
+    Checksum rows;
+    Checksum log_sum_exp;
+  };
+
+  fs::path path;
+  fs::path partial;
+  TraceInfo info;
+  bool overwrite = false;
+  std::uint32_t whole = 0;
+  bool finished = false;
+  std::uint64_t rows_whole_offset = 0;
+  std::vector<Layer> layers;
+  std::vector<Slot> slots;
+  std::optional<hdf5::File> file;
+  int descriptor = -1;
+
+  Slot& slot(HeadSlot at) { return slots[at.layer * info.heads.size() + at.head]; }
+
+  hdf5::Dataset reserve(const std::string& name, hid_t type,
+                        std::initializer_list<std::uint64_t> shape) {
+    return file->create_dataset(name, type, shape, {.reserve = true});
+  }
+
+  void describe() {
+    using Unsigned = std::uint32_t;
+    file->set_text("format", schema::kFormat);
+    file->set<Unsigned>("version", schema::kVersion);
+    file->set<std::uint8_t>("complete", 0);
+    file->set<Unsigned>("tokens", info.tokens);
+    file->set<Unsigned>("prompt_tokens", info.prompt_tokens);
+    file->set<Unsigned>("model_layers", info.model_layers);
+    file->set<Unsigned>("model_heads", info.model_heads);
+    file->set<Unsigned>("kv_heads", info.kv_heads);
+    file->set<Unsigned>("head_size", info.head_size);
+    file->set_array<Unsigned>("layers", info.layers);
+    file->set_array<Unsigned>("heads", info.heads);
+    file->set_text("encoding", name(info.encoding));
+    file->set_text("model_name", info.model_name);
+    file->set_text("architecture", info.architecture);
+    file->set_text("model_sha256", info.model_sha256);
+    file->set_text("prompt_sha256", info.prompt_sha256);
+    file->set_text("compute_type", info.compute_type);
+    file->set_text("source", info.source);
+    file->set_text("rope_type", info.rope_type);
+    file->set("rope_theta", info.rope_theta);
+    file->set<Unsigned>("rope_dimensions", info.rope_dimensions);
+    file->set_text("tool_version", info.tool_version);
+    file->set("row_sum_error", info.row_sum_error);
+  }
+
+  // All metadata is written and flushed here, so that afterwards rows only go to places that the
+  // file already knows and a kill can spoil nothing.
+  void lay_out() {
+    describe();
+    const std::uint64_t heads = info.heads.size();
+    auto whole_rows = reserve(schema::kRowsWhole, hdf5::type_of<std::uint64_t>(), {1});
+    rows_whole_offset = offset_of(whole_rows);
+    std::vector<std::uint64_t> offsets(std::size_t{info.tokens} + 1);
+    for (std::size_t row = 0; row < offsets.size(); ++row) offsets[row] = RowLayout::offset(row);
+    const std::uint64_t length = offsets.size();
+    file->create_dataset(schema::kRowOffsets, hdf5::type_of<std::uint64_t>(), {&length, 1})
+        .write(hdf5::type_of<std::uint64_t>(), offsets.data());
+    const hdf5::Handle value = schema::value_type(info.encoding);
+    for (std::size_t at = 0; at < info.layers.size(); ++at) {
+      const std::uint32_t index = info.layers[at];
+      auto group = file->create_group(schema::layer(index));
+      group.set_text("type", info.attention[at].type);
+      group.set<std::uint32_t>("window", info.attention[at].window);
+      group.set("scale", info.attention[at].scale);
+      group.set("softcap", info.attention[at].softcap);
+      const std::vector<std::uint64_t> none(heads);
+      auto rows = reserve(schema::rows(index), value.id(), {heads, offsets.back()});
+      rows.set_array<std::uint64_t>(schema::kChecksum, none);
+      auto lse = reserve(schema::log_sum_exp(index), hdf5::type_of<float>(), {heads, info.tokens});
+      lse.set_array<std::uint64_t>(schema::kChecksum, none);
+      layers.push_back({offset_of(rows), offset_of(lse)});
+    }
+    file->flush();
+  }
+
+  static std::uint64_t offset_of(const hdf5::Dataset& dataset) {
+    const auto offset = dataset.contiguous_offset();
+    if (!offset) hdf5::fail(dataset.place(), "no space was reserved");
+    return *offset;
+  }
+
+  std::string leftover() const {
+    if (finished) return path.string() + " is complete";
+    if (whole == 0) return partial.string() + " held no whole rows and is removed";
+    return partial.string() + " keeps rows 0 to " + std::to_string(whole - 1) + " of every head";
+  }
+
+  // `what` is asked for its text only when something goes wrong.
+  void put(const void* data, std::size_t bytes, std::uint64_t offset, const auto& what) {
+    const auto* next = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t done = ::pwrite(descriptor, next, bytes, static_cast<off_t>(offset));
+      if (done < 0 && errno == EINTR) continue;
+      if (done <= 0)
+        throw OutputError(partial.string() + ": cannot write " + what() + ": " +
+                          reason(done < 0 ? errno : ENOSPC) + "; " + leftover());
+      next += done;
+      bytes -= static_cast<std::size_t>(done);
+      offset += static_cast<std::uint64_t>(done);
+    }
+  }
+
+  void write_tokens(std::span<const std::uint32_t> ids, std::span<const std::string> pieces) {
+    const auto write = [this]<class Value>(const char* dataset, std::span<const Value> values) {
+      const std::uint64_t length = values.size();
+      auto made = file->create_dataset(dataset, hdf5::type_of<Value>(), {&length, 1});
+      made.write(hdf5::type_of<Value>(), values.data());
+      made.set(schema::kChecksum, checksum(values));
+    };
+    if (!ids.empty()) write(schema::kTokenIds, ids);
+    if (pieces.empty()) return;
+    std::vector<std::uint64_t> offsets{0};
+    std::vector<std::uint8_t> bytes;
+    for (const std::string& piece : pieces) {
+      bytes.insert(bytes.end(), piece.begin(), piece.end());
+      offsets.push_back(bytes.size());
+    }
+    write(schema::kPieceOffsets, std::span<const std::uint64_t>(offsets));
+    write(schema::kPieceBytes, std::span<const std::uint8_t>(bytes));
+  }
+
+  void write_checksums() {
+    const std::size_t heads = info.heads.size();
+    for (std::size_t at = 0; at < info.layers.size(); ++at) {
+      std::vector<std::uint64_t> rows;
+      std::vector<std::uint64_t> lse;
+      for (std::size_t head = 0; head < heads; ++head) {
+        rows.push_back(slots[at * heads + head].rows.value());
+        lse.push_back(slots[at * heads + head].log_sum_exp.value());
+      }
+      file->dataset(schema::rows(info.layers[at]))
+          .set_array<std::uint64_t>(schema::kChecksum, rows);
+      file->dataset(schema::log_sum_exp(info.layers[at]))
+          .set_array<std::uint64_t>(schema::kChecksum, lse);
+    }
+  }
+
+  // The complete mark may only reach the disk after all that it vouches for.
+  void seal() {
+    file->flush();
+    if (::fsync(descriptor) != 0)
+      throw OutputError(partial.string() + ": cannot sync to disk: " + reason(errno) + "; " +
+                        leftover());
+    file->set<std::uint8_t>("complete", 1);
+    file->close();
+    file.reset();
+    sync(partial);
+    const int status = ::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, path.c_str(),
+                                   overwrite ? 0 : RENAME_NOREPLACE);
+    // Some file systems know no RENAME_NOREPLACE.
+    if (status != 0 && (errno != EINVAL || ::rename(partial.c_str(), path.c_str()) != 0))
+      throw OutputError(path.string() + ": cannot rename the finished " + partial.string() + ": " +
+                        std::strerror(errno));
+    finished = true;
+    sync(folder_of(path));
+  }
+};
+
+TraceWriter::TraceWriter(fs::path path, TraceInfo planned, bool overwrite)
+    : state_(std::make_unique<State>()) {
+  State& state = *state_;
+  state.path = std::move(path);
+  state.partial = state.path.string() + ".partial";
+  state.info = std::move(planned);
+  state.overwrite = overwrite;
+  state.info.token_ids.clear();
+  state.info.pieces.clear();
+  if (const auto problem = inconsistency(state.info); !problem.empty())
+    throw std::invalid_argument(state.path.string() + ": " + problem);
+
+  std::error_code error;
+  const auto there = fs::status(state.path, error);
+  if (!fs::is_directory(folder_of(state.path), error))
+    throw OutputError(state.path.string() + ": its folder does not exist");
+  if (fs::exists(there) && !fs::is_regular_file(there))
+    throw OutputError(state.path.string() + ": this is not a regular file");
+  if (fs::exists(there) && !overwrite)
+    throw OutputError(state.path.string() +
+                      ": the file exists; choose another name or ask to overwrite");
+  remove_stale(state.partial, overwrite);
+  check_space(state.path, state.info);
+
+  state.file = hdf5::File::create(state.partial, schema::kAlignment);
+  try {
+    state.slots.resize(state.info.layers.size() * state.info.heads.size());
+    state.lay_out();
+    state.descriptor = state.file->descriptor();
+  } catch (...) {
+    state.file.reset();
+    fs::remove(state.partial, error);
+    throw;
+  }
+}
+
+TraceWriter::~TraceWriter() {
+  state_->file.reset();
+  std::error_code ignored;
+  if (!state_->finished && state_->whole == 0) fs::remove(state_->partial, ignored);
+}
+
+void TraceWriter::write_rows(HeadSlot at, RowRange range, std::span<const std::byte> encoded,
+                             std::span<const float> lse) {
+  State& state = *state_;
+  check_request(state.info, at, range);
+  const std::size_t width = bytes_per_value(state.info.encoding);
+  if (encoded.size() != range.values() * width || lse.size() != range.size())
+    throw std::invalid_argument(
+        "rows " + std::to_string(range.first) + " to " + std::to_string(range.last) + " take " +
+        std::to_string(range.values() * width) + " bytes, not " + std::to_string(encoded.size()));
+  State::Slot& slot = state.slot(at);
+  if (range.first != slot.written)
+    throw std::invalid_argument("row " + std::to_string(slot.written) + " is the next one, not " +
+                                std::to_string(range.first));
+
+  const State::Layer& layer = state.layers[at.layer];
+  const std::uint64_t row_at =
+      at.head * RowLayout::offset(state.info.tokens) + RowLayout::offset(range.first);
+  const std::uint64_t lse_at = std::uint64_t{at.head} * state.info.tokens + range.first;
+  const auto place = [&] {
+    return "row " + std::to_string(range.first) + " of layer " +
+           std::to_string(state.info.layers[at.layer]) + ", head " +
+           std::to_string(state.info.heads[at.head]);
+  };
+  state.put(encoded.data(), encoded.size(), layer.rows + row_at * width, place);
+  state.put(lse.data(), lse.size_bytes(), layer.log_sum_exp + lse_at * sizeof(float), place);
+  slot.rows.add(encoded);
+  slot.log_sum_exp.add(lse);
+  slot.written = range.last;
+}
+
+void TraceWriter::rows_whole(std::uint32_t rows) {
+  State& state = *state_;
+  for (const State::Slot& slot : state.slots)
+    if (slot.written < rows)
+      throw std::invalid_argument("a head holds " + std::to_string(slot.written) + " of " +
+                                  std::to_string(rows) + " rows that should be whole");
+  const std::uint64_t value = rows;
+  state.put(&value, sizeof(value), state.rows_whole_offset, [] { return "the count of rows"; });
+  state.whole = rows;
+}
+
+void TraceWriter::finish(std::uint32_t tokens, std::span<const std::uint32_t> token_ids,
+                         std::span<const std::string> pieces, double row_sum_error) {
+  State& state = *state_;
+  if (state.finished) throw std::logic_error("the trace is finished already");
+  for (const State::Slot& slot : state.slots)
+    if (slot.written != tokens)
+      throw std::invalid_argument("a head holds " + std::to_string(slot.written) + " rows of a " +
+                                  std::to_string(tokens) + "-token trace");
+  TraceInfo actual = state.info;
+  actual.tokens = tokens;
+  actual.prompt_tokens = std::min(state.info.prompt_tokens, tokens);
+  actual.token_ids.assign(token_ids.begin(), token_ids.end());
+  actual.pieces.assign(pieces.begin(), pieces.end());
+  if (const auto problem = inconsistency(actual); !problem.empty())
+    throw std::invalid_argument(state.path.string() + ": " + problem);
+  rows_whole(tokens);
+  state.file->set<std::uint32_t>("tokens", tokens);
+  state.file->set<std::uint32_t>("prompt_tokens", actual.prompt_tokens);
+  state.file->set("row_sum_error", row_sum_error);
+  state.write_tokens(token_ids, pieces);
+  state.write_checksums();
+  state.seal();
+}
+
+std::string TraceWriter::leftover() const {
+  return state_->leftover();
+}
+
+}  // namespace kvreplay
