@@ -70,7 +70,7 @@ void remove_stale(const fs::path& partial, bool overwrite) {
   if (in_use) throw OutputError(partial.string() + ": this file is in use by a writer or reader");
   if (!overwrite)
     throw OutputError(partial.string() +
-                      ": a stopped run left this file; remove it or ask to overwrite");
+                      ": a stopped run left this file; remove it or pass --overwrite");
   std::error_code error;
   fs::remove(partial, error);
   if (error) throw OutputError(partial.string() + ": cannot replace it: " + error.message());
@@ -268,7 +268,7 @@ TraceWriter::TraceWriter(fs::path path, TraceInfo planned, bool overwrite)
     throw OutputError(state.path.string() + ": this is not a regular file");
   if (fs::exists(there) && !overwrite)
     throw OutputError(state.path.string() +
-                      ": the file exists; choose another name or ask to overwrite");
+                      ": the file exists; choose another name or pass --overwrite");
   remove_stale(state.partial, overwrite);
   check_space(state.path, state.info);
 
