@@ -1,0 +1,196 @@
+#include "reports/html_report.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+#include "reports/assets.hpp"
+#include "traces/errors.hpp"
+
+namespace kvreplay {
+namespace {
+
+using nlohmann::json;
+
+/// Text for HTML's content and quoted attributes.
+std::string escaped(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+std::string dumped(const json& value, int indent = -1) {
+  return value.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+
+/// JSON for a <script> element: no "</script" and no "<!--" can be in it.
+std::string script_json(const json& value) {
+  std::string out;
+  for (const char c : dumped(value)) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+/// Puts `values` in place of each {{name}}; what was put in is not looked at again.
+std::string filled(std::string_view page, const std::map<std::string_view, std::string>& values) {
+  std::string out;
+  for (;;) {
+    const auto open = page.find("{{");
+    out += page.substr(0, open);
+    if (open == std::string_view::npos) return out;
+    const auto close = page.find("}}", open);
+    out += values.at(page.substr(open + 2, close - open - 2));
+    page.remove_prefix(close + 2);
+  }
+}
+
+std::string default_title(const json& groups) {
+  std::set<std::string> models;
+  for (const auto& group : groups) {
+    const auto& model = group.at("model").get_ref<const std::string&>();
+    models.insert(model.empty() ? group.at("trace").get<std::string>() : model);
+  }
+  if (models.size() > 1)
+    return "KV-cache eviction replayed on " + std::to_string(models.size()) + " models";
+  return "KV-cache eviction replayed: " + *models.begin();
+}
+
+std::string notices(std::span<const ReportSource> sources) {
+  std::string out;
+  for (const auto& source : sources) {
+    if (!source.results.partial) continue;
+    out += "<p class=\"notice\">Partial: the replay behind " + escaped(source.name) +
+           " was interrupted, and some layers or heads are missing from its numbers.</p>\n";
+  }
+  return out;
+}
+
+std::string headline(const json& groups) {
+  std::string out;
+  for (const auto& group : groups) {
+    out += "<div>";
+    for (const auto& sentence : group.at("headline")) {
+      // The answer is what a reader came for; the rest says what it is about.
+      out += &sentence == &group.at("headline").back() ? "<p class=\"answer\">" : "<p>";
+      out += escaped(sentence.get<std::string>()) + "</p>";
+    }
+    out += "</div>\n";
+  }
+  return out;
+}
+
+std::string steps_sentence(std::span<const ReportSource> sources) {
+  std::set<std::string> kinds;
+  for (const auto& source : sources) {
+    kinds.insert(json::parse(source.results.manifest_json).value("steps", json()).dump());
+  }
+  const bool active = kinds.contains("\"active\"");
+  const bool all = kinds.contains("\"all\"");
+  if (active && kinds.size() == 1)
+    return "Steps that count here: the active ones, i ≥ k, which find the cache full.";
+  if (all && kinds.size() == 1) return "Steps that count here: all of them, from i = 0.";
+  return "Which steps count differs between the files or is not said; see each manifest.";
+}
+
+std::string manifests(std::span<const ReportSource> sources) {
+  std::string out;
+  for (const auto& source : sources) {
+    out += "<details><summary>Manifest of " + escaped(source.name) + "</summary>\n<pre>" +
+           escaped(dumped(json::parse(source.results.manifest_json), 2)) + "</pre></details>\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+HtmlReport html_report(std::span<const ReportSource> sources, const std::string& title) {
+  const json data = report_data(sources);
+  const json& groups = data.at("groups");
+  HtmlReport report;
+  for (const auto& group : groups) {
+    for (const auto& sentence : group.at("headline")) report.headlines.push_back(sentence);
+  }
+  const std::string embedded = script_json(data);
+  report.data_bytes = embedded.size();
+  report.html =
+      filled(assets::page(), {
+                                 {"version", KVREPLAY_VERSION},
+                                 {"title", escaped(title.empty() ? default_title(groups) : title)},
+                                 {"style", std::string(assets::style())},
+                                 {"notices", notices(sources)},
+                                 {"headline", headline(groups)},
+                                 {"steps", steps_sentence(sources)},
+                                 {"manifests", manifests(sources)},
+                                 {"data", embedded},
+                                 {"metrics", script_json(json::parse(assets::metrics()))},
+                                 {"curves", script_json(json::parse(assets::curves()))},
+                                 {"head_map", script_json(json::parse(assets::head_map()))},
+                                 {"vega_notice", std::string(assets::vega_notice())},
+                                 {"vega", std::string(assets::vega())},
+                                 {"script", std::string(assets::script())},
+                             });
+  return report;
+}
+
+void write_html(const HtmlReport& report, const std::filesystem::path& path, bool overwrite) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!overwrite && fs::exists(path, error)) {
+    throw OutputError(path.string() + ": exists already; --overwrite replaces it");
+  }
+  const fs::path partial = path.string() + ".partial";
+  const auto fail = [&](const fs::path& file) {
+    const int cause = errno;
+    if (file == partial) fs::remove(partial, error);
+    throw OutputError(file.string() +
+                      ": cannot write the report: " + std::generic_category().message(cause));
+  };
+  std::FILE* file = std::fopen(partial.c_str(), "wb");
+  if (file == nullptr) fail(partial);
+  const bool whole =
+      std::fwrite(report.html.data(), 1, report.html.size(), file) == report.html.size() &&
+      std::fflush(file) == 0 && fsync(fileno(file)) == 0;
+  const int cause = errno;
+  const bool closed = std::fclose(file) == 0;
+  if (!whole) errno = cause;
+  if (!whole || !closed) fail(partial);
+  if (std::rename(partial.c_str(), path.c_str()) != 0) {
+    const int why = errno;
+    fs::remove(partial, error);
+    errno = why;
+    fail(path);
+  }
+}
+
+}  // namespace kvreplay

@@ -1,0 +1,27 @@
+// The HTML report: one file that holds its charts, data and plotting library, and loads nothing.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "reports/report_data.hpp"
+
+namespace kvreplay {
+
+struct HtmlReport {
+  std::string html;
+  std::size_t data_bytes = 0;          ///< of `html`, what came from the results
+  std::vector<std::string> headlines;  ///< as on the page, one sentence each
+};
+
+/// `title` empty: made from the models' names. Throws as report_data() does.
+HtmlReport html_report(std::span<const ReportSource> sources, const std::string& title);
+
+/// Writes to `PATH.partial`, syncs and renames. Throws OutputError, also where `path` exists and
+/// `overwrite` is false; then nothing of this report is left behind.
+void write_html(const HtmlReport& report, const std::filesystem::path& path, bool overwrite);
+
+}  // namespace kvreplay

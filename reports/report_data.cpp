@@ -1,0 +1,507 @@
+#include "reports/report_data.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+#include <vector>
+
+#include "traces/errors.hpp"
+
+namespace kvreplay {
+namespace {
+
+using nlohmann::json;
+
+/// One policy with one set of parameters at one budget.
+struct Cell {
+  std::string parameters;
+  std::optional<std::uint64_t> samples;
+  // metric -> statistic -> value over all layers and heads
+  std::map<std::string, std::map<std::string, double>> values;
+  // (layer, unit) -> mean loss; the unit is 0 at scope layer
+  std::map<std::pair<std::uint32_t, std::uint32_t>, double> map;
+};
+
+struct Group {
+  std::string trace;
+  std::string scope;
+  std::set<std::uint32_t> layers;
+  std::set<std::uint32_t> units;
+  std::map<std::uint32_t, std::set<std::string>> budgets;  // tokens -> as asked for
+  std::vector<std::string> policies;                       // in order of appearance
+  // (policy, tokens) -> its variants, in order of appearance
+  std::map<std::pair<std::string, std::uint32_t>, std::vector<Cell>> cells;
+};
+
+/// The trace as the manifests know it; zero and empty where they do not.
+struct Trace {
+  std::string model;
+  std::uint64_t tokens = 0;
+  std::uint64_t prompt_tokens = 0;
+  std::size_t layers = 0;
+  std::size_t heads = 0;
+  std::uint64_t model_heads = 0;
+  std::uint64_t kv_heads = 0;
+};
+
+std::uint64_t unsigned_or_zero(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+}
+
+std::string text_or_empty(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::size_t length_or_zero(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_array() ? found->size() : 0;
+}
+
+json parsed_manifest(const ReportSource& source) {
+  json manifest = json::parse(source.results.manifest_json, nullptr, false);
+  if (!manifest.is_object()) {
+    throw InputError(source.name +
+                     ": its manifest is not a JSON object; replay again with simulate");
+  }
+  return manifest;
+}
+
+void read_traces(const json& manifest, std::map<std::string, Trace>& traces) {
+  const auto list = manifest.find("traces");
+  if (list == manifest.end() || !list->is_array()) return;
+  for (const auto& entry : *list) {
+    if (!entry.is_object()) continue;
+    Trace trace;
+    trace.model = text_or_empty(entry, "model");
+    trace.tokens = unsigned_or_zero(entry, "tokens");
+    trace.prompt_tokens = unsigned_or_zero(entry, "prompt_tokens");
+    trace.layers = length_or_zero(entry, "layers");
+    trace.heads = length_or_zero(entry, "heads");
+    trace.model_heads = unsigned_or_zero(entry, "model_heads");
+    trace.kv_heads = unsigned_or_zero(entry, "kv_heads");
+    traces.emplace(text_or_empty(entry, "file"), trace);
+  }
+}
+
+/// Puts rows into groups and cells. Rows of one cell mostly come one after the other, so the last
+/// cell is remembered.
+class Collector {
+ public:
+  void add(const ReportSource& source, const ResultRow& row) {
+    const bool overall = !row.layer && !row.head;
+    const bool in_map = row.layer && (row.head || row.scope == "layer") &&
+                        row.metric == "mass_loss" && row.statistic == "mean";
+    if (!overall && !in_map) return;
+    Cell& cell = find(row);
+    if (row.steps == 0 || !std::isfinite(row.value)) return;  // no step counts: nothing to show
+    if (in_map) {
+      const auto unit = row.head.value_or(0);
+      group_->layers.insert(*row.layer);
+      if (row.head) group_->units.insert(unit);
+      put(cell.map, std::pair(*row.layer, unit), source, row);
+    } else {
+      const std::string metric(row.metric);
+      put(cell.values[metric], std::string(row.statistic), source, row);
+      if (!cell.samples || (row.metric == "mass_loss" && row.statistic == "mean")) {
+        cell.samples = row.steps;
+      }
+    }
+  }
+
+  const std::vector<Group>& groups() const { return groups_; }
+
+ private:
+  template <typename Values, typename Key>
+  static void put(Values& values, Key&& key, const ReportSource& source, const ResultRow& row) {
+    const auto [place, fresh] = values.emplace(std::forward<Key>(key), row.value);
+    if (fresh || place->second == row.value) return;
+    throw std::invalid_argument(
+        source.name + ": " + std::string(row.statistic) + " of " + std::string(row.metric) +
+        " of " + std::string(row.policy) + " at budget " + std::string(row.budget) + " on " +
+        std::string(row.trace) +
+        " differs from the one read before; other traces of the same name " +
+        "and other settings need a report of their own");
+  }
+
+  Cell& find(const ResultRow& row) {
+    const auto key =
+        std::tuple(row.trace, row.scope, row.policy, row.parameters, row.budget_tokens, row.budget);
+    if (cell_ != nullptr && key == last_) return *cell_;
+    last_ = key;
+    group_ = &find_group(row);
+    group_->budgets[row.budget_tokens].emplace(row.budget);
+    const std::string policy(row.policy);
+    if (std::find(group_->policies.begin(), group_->policies.end(), policy) ==
+        group_->policies.end()) {
+      group_->policies.push_back(policy);
+    }
+    auto& variants = group_->cells[{policy, row.budget_tokens}];
+    const auto same = std::find_if(variants.begin(), variants.end(), [&row](const Cell& cell) {
+      return cell.parameters == row.parameters;
+    });
+    if (same == variants.end()) {
+      variants.emplace_back().parameters = row.parameters;
+      cell_ = &variants.back();
+    } else {
+      cell_ = &*same;
+    }
+    return *cell_;
+  }
+
+  Group& find_group(const ResultRow& row) {
+    for (auto& group : groups_) {
+      if (group.trace == row.trace && group.scope == row.scope) return group;
+    }
+    Group& group = groups_.emplace_back();
+    group.trace = row.trace;
+    group.scope = row.scope;
+    return group;
+  }
+
+  std::vector<Group> groups_;
+  Group* group_ = nullptr;
+  Cell* cell_ = nullptr;
+  std::tuple<std::string_view, std::string_view, std::string_view, std::string_view, std::uint32_t,
+             std::string_view>
+      last_;
+};
+
+/// One curve: a policy, and which of its variants.
+struct Series {
+  std::string policy;
+  std::size_t variant = 0;
+  std::string name;
+};
+
+const Cell* find_cell(const Group& group, const Series& series, std::uint32_t tokens) {
+  const auto found = group.cells.find({series.policy, tokens});
+  if (found == group.cells.end() || series.variant >= found->second.size()) return nullptr;
+  return &found->second[series.variant];
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t from = 0;
+  while (from < text.size()) {
+    const auto to = std::min(text.find(separator, from), text.size());
+    parts.push_back(text.substr(from, to - from));
+    from = to + 1;
+  }
+  return parts;
+}
+
+/// The key=value pairs that a variant has at every budget.
+std::set<std::string> constant_parameters(const Group& group, const Series& series) {
+  std::optional<std::set<std::string>> common;
+  for (const auto& [tokens, asked] : group.budgets) {
+    const Cell* cell = find_cell(group, series, tokens);
+    if (cell == nullptr) continue;
+    const auto parts = split(cell->parameters, ':');
+    const std::set<std::string> here(parts.begin(), parts.end());
+    if (!common) {
+      common = here;
+    } else {
+      std::erase_if(*common, [&here](const std::string& part) { return !here.contains(part); });
+    }
+  }
+  return common.value_or(std::set<std::string>());
+}
+
+void name_variants(const Group& group, std::span<Series> variants) {
+  if (variants.size() == 1) {
+    variants[0].name = variants[0].policy;
+    return;
+  }
+  std::vector<std::set<std::string>> constants;
+  for (const auto& series : variants) constants.push_back(constant_parameters(group, series));
+  std::set<std::string> used;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    std::string name = variants[i].policy;
+    for (const auto& part : constants[i]) {
+      const bool shared = std::all_of(constants.begin(), constants.end(),
+                                      [&part](const auto& other) { return other.contains(part); });
+      if (!shared) name += ":" + part;
+    }
+    if (!used.insert(name).second) {
+      name += " #" + std::to_string(i + 1);
+      used.insert(name);
+    }
+    variants[i].name = name;
+  }
+}
+
+std::vector<Series> series_of(const Group& group) {
+  std::vector<Series> all;
+  for (const auto& policy : group.policies) {
+    std::size_t variants = 0;
+    for (const auto& [tokens, asked] : group.budgets) {
+      const auto found = group.cells.find({policy, tokens});
+      if (found != group.cells.end()) variants = std::max(variants, found->second.size());
+    }
+    const auto first = all.size();
+    for (std::size_t i = 0; i < variants; ++i) all.push_back({policy, i, ""});
+    name_variants(group, std::span(all).subspan(first));
+  }
+  return all;
+}
+
+json bound_of(const std::string& policy) {
+  if (policy == "topk-row") return "recoverable";
+  if (policy == "full") return "full";
+  return nullptr;
+}
+
+/// "20%" where that is what was asked for and what it means is floor(n * 20 / 100).
+std::string share_of(const std::set<std::string>& asked, std::uint32_t tokens, std::uint64_t n) {
+  for (const auto& text : asked) {
+    if (!text.ends_with('%')) continue;
+    char* end = nullptr;
+    const double percent = std::strtod(text.c_str(), &end);
+    if (end != text.c_str() + text.size() - 1 || n == 0) continue;
+    const double exact = percent / 100.0 * static_cast<double>(n);
+    if (std::abs(std::floor(exact + 1e-9) - static_cast<double>(tokens)) < 0.5) return text;
+  }
+  return "";
+}
+
+/// Five digits are enough for a colour and a tooltip, and keep the page small.
+double rounded(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.5g", value);
+  return std::strtod(text, nullptr);
+}
+
+std::string with_thousands(std::uint64_t value) {
+  std::string digits = std::to_string(value);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), ",");
+  }
+  return digits;
+}
+
+std::string counted(std::size_t count, const std::string& one, const std::string& many) {
+  return with_thousands(count) + " " + (count == 1 ? one : many);
+}
+
+json best_at(const json& series, const json& mean_loss, std::size_t budget) {
+  std::map<double, json> by_loss;
+  for (std::size_t s = 0; s < series.size(); ++s) {
+    const json& loss = mean_loss[s][budget];
+    if (!series[s]["bound"].is_null() || loss.is_null()) continue;
+    auto& tied = by_loss[loss.get<double>()];
+    if (tied.is_null()) tied = json::array();
+    tied.push_back(s);
+  }
+  json best = {{"first", json::array()}, {"second", json::array()}};
+  auto place = by_loss.begin();
+  if (place != by_loss.end()) best["first"] = (place++)->second;
+  if (place != by_loss.end()) best["second"] = place->second;
+  return best;
+}
+
+std::string scope_sentence(const std::string& scope) {
+  if (scope == "head") return "one kept set per query head";
+  if (scope == "group") return "one kept set per KV group";
+  if (scope == "layer") return "one kept set per layer";
+  return "scope " + scope;
+}
+
+std::string what_ran(const Group& group, const json& shown, const Trace& trace) {
+  std::size_t bounds = 0;
+  for (const auto& series : shown["series"]) bounds += series["bound"].is_null() ? 0 : 1;
+  std::string text = counted(shown["series"].size() - bounds, "policy", "policies");
+  if (bounds > 0) text += " and " + counted(bounds, "bound", "bounds");
+  text += " at " + counted(group.budgets.size(), "budget", "budgets") + ", replayed on ";
+  text += trace.model.empty() ? group.trace : trace.model + " (" + group.trace + ")";
+  std::vector<std::string> facts;
+  if (trace.tokens > 0) {
+    std::string n = "n = " + counted(trace.tokens, "token", "tokens");
+    if (trace.prompt_tokens > 0 && trace.prompt_tokens < trace.tokens) {
+      n += " (" + with_thousands(trace.prompt_tokens) + " of them prompt)";
+    }
+    facts.push_back(n);
+  }
+  const auto layers = trace.layers > 0 ? trace.layers : group.layers.size();
+  const auto heads = trace.heads > 0 ? trace.heads : group.scope == "head" ? group.units.size() : 0;
+  if (layers > 0) {
+    facts.push_back(counted(layers, "layer", "layers") +
+                    (heads > 0 ? " × " + counted(heads, "query head", "query heads") : ""));
+  }
+  facts.push_back(scope_sentence(group.scope));
+  for (std::size_t i = 0; i < facts.size(); ++i) text += (i == 0 ? ": " : ", ") + facts[i];
+  return text + ".";
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  }
+  return text;
+}
+
+/// Who loses least where: "h2o at 2%-35%, tova at 50% and 80%".
+std::string who_is_best(const json& shown) {
+  const auto& budgets = shown["budgets"];
+  const auto& best = shown["best"];
+  const auto budget_name = [&budgets](std::size_t b) {
+    const auto& share = budgets[b]["share"].get_ref<const std::string&>();
+    return share.empty() ? with_thousands(budgets[b]["tokens"]) : share;
+  };
+  std::vector<std::string> winners;
+  std::map<std::string, std::vector<std::size_t>> at;
+  for (std::size_t b = 0; b < budgets.size(); ++b) {
+    std::vector<std::string> names;
+    for (const auto& s : best[b]["first"])
+      names.push_back(shown["series"][s.get<std::size_t>()]["name"]);
+    if (names.empty()) continue;
+    const std::string name = joined(names) + (names.size() > 1 ? " (equal)" : "");
+    if (!at.contains(name)) winners.push_back(name);
+    at[name].push_back(b);
+  }
+  if (winners.empty()) return "";
+  std::string text = "Lowest mean attention-mass loss: ";
+  for (const auto& name : winners) {
+    std::vector<std::string> ranges;
+    const auto& where = at[name];
+    for (std::size_t i = 0; i < where.size();) {
+      std::size_t last = i;
+      while (last + 1 < where.size() && where[last + 1] == where[last] + 1) ++last;
+      if (last - i < 2) {
+        ranges.push_back(budget_name(where[i]));
+        last = i;
+      } else {
+        ranges.push_back(budget_name(where[i]) + "–" + budget_name(where[last]));
+      }
+      i = last + 1;
+    }
+    text += (name == winners.front() ? "" : "; ") + name + " at budget " + joined(ranges);
+  }
+  return text + ".";
+}
+
+json map_of(const Group& group, std::span<const Series> series) {
+  if (group.layers.empty()) return nullptr;
+  const std::vector<std::uint32_t> units =
+      group.units.empty() ? std::vector<std::uint32_t>{0}
+                          : std::vector<std::uint32_t>(group.units.begin(), group.units.end());
+  json values = json::array();
+  for (const auto& one : series) {
+    json curve = json::array();
+    for (const auto& [tokens, asked] : group.budgets) {
+      const Cell* cell = find_cell(group, one, tokens);
+      json flat;
+      if (cell != nullptr && !cell->map.empty()) {
+        flat = json::array();
+        for (const auto layer : group.layers) {
+          for (const auto unit : units) {
+            const auto found = cell->map.find({layer, unit});
+            flat.push_back(found == cell->map.end() ? json() : json(rounded(found->second)));
+          }
+        }
+      }
+      curve.push_back(std::move(flat));
+    }
+    values.push_back(std::move(curve));
+  }
+  return {{"layers", group.layers}, {"units", group.units}, {"values", std::move(values)}};
+}
+
+json shown(const Group& group, const Trace& trace) {
+  const auto series = series_of(group);
+  // A run at 100 % tells n even without a manifest.
+  std::uint64_t n = trace.tokens;
+  for (const auto& [tokens, asked] : group.budgets) {
+    if (n == 0 && asked.contains("100%")) n = tokens;
+  }
+  json out = {
+      {"trace", group.trace}, {"scope", group.scope}, {"model", trace.model}, {"tokens", n}};
+  out["series"] = json::array();
+  for (const auto& one : series) {
+    out["series"].push_back(
+        {{"name", one.name}, {"policy", one.policy}, {"bound", bound_of(one.policy)}});
+  }
+  out["budgets"] = json::array();
+  std::map<std::string, std::set<std::string>> statistics;
+  for (const auto& [tokens, asked] : group.budgets) {
+    out["budgets"].push_back({{"tokens", tokens}, {"share", share_of(asked, tokens, n)}});
+  }
+  for (const auto& [key, variants] : group.cells) {
+    for (const auto& cell : variants) {
+      for (const auto& [metric, values] : cell.values) {
+        for (const auto& [statistic, value] : values) statistics[metric].insert(statistic);
+      }
+    }
+  }
+  const auto table = [&](const auto& pick) {
+    json rows = json::array();
+    for (const auto& one : series) {
+      json row = json::array();
+      for (const auto& [tokens, asked] : group.budgets) {
+        const Cell* cell = find_cell(group, one, tokens);
+        row.push_back(cell == nullptr ? json() : pick(*cell));
+      }
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  };
+  out["parameters"] = table([](const Cell& cell) { return json(cell.parameters); });
+  out["samples"] =
+      table([](const Cell& cell) { return cell.samples ? json(*cell.samples) : json(); });
+  out["values"] = json::object();
+  for (const auto& [metric, names] : statistics) {
+    for (const auto& statistic : names) {
+      out["values"][metric][statistic] = table([&m = metric, &s = statistic](const Cell& cell) {
+        const auto values = cell.values.find(m);
+        if (values == cell.values.end()) return json();
+        const auto value = values->second.find(s);
+        return value == values->second.end() ? json() : json(value->second);
+      });
+    }
+  }
+  const bool has_loss =
+      statistics.contains("mass_loss") && statistics.at("mass_loss").contains("mean");
+  out["best"] = json::array();
+  for (std::size_t b = 0; b < group.budgets.size(); ++b) {
+    out["best"].push_back(has_loss ? best_at(out["series"], out["values"]["mass_loss"]["mean"], b)
+                                   : json({{"first", json::array()}, {"second", json::array()}}));
+  }
+  out["map"] = map_of(group, series);
+  out["headline"] = json::array({what_ran(group, out, trace)});
+  if (const auto answer = who_is_best(out); !answer.empty()) out["headline"].push_back(answer);
+  return out;
+}
+
+}  // namespace
+
+json report_data(std::span<const ReportSource> sources) {
+  std::map<std::string, Trace> traces;
+  Collector collector;
+  json needed = json::object();
+  for (const auto& source : sources) {
+    const json manifest = parsed_manifest(source);
+    read_traces(manifest, traces);
+    if (const auto rules = manifest.find("needed"); rules != manifest.end() && rules->is_object()) {
+      needed.update(*rules);
+    }
+    for (const auto& row : source.results.rows) collector.add(source, row);
+  }
+  json groups = json::array();
+  for (const auto& group : collector.groups()) groups.push_back(shown(group, traces[group.trace]));
+  if (groups.empty()) {
+    if (sources.empty()) throw std::invalid_argument("no results file was given");
+    throw InputError(sources.front().name +
+                     ": holds no numbers over all layers and heads to report");
+  }
+  return {{"groups", std::move(groups)}, {"needed", std::move(needed)}};
+}
+
+}  // namespace kvreplay

@@ -1,0 +1,36 @@
+// What the HTML report shows, picked from results: curves, best policies, head maps, headlines.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
+#include "simulator/results.hpp"
+
+namespace kvreplay {
+
+/// One results file.
+struct ReportSource {
+  std::string name;  ///< for messages and headings
+  Results results;
+};
+
+/// Merges the sources into one object per (trace, scope), in order of appearance:
+///   groups[]  trace, scope, model, tokens (n, 0 where unknown), headline (sentences)
+///     series[]   name, policy, bound (null, "recoverable", "full"): a policy with one set of
+///                parameters; where a policy comes with several, the i-th at each budget belong
+///                together and the parameters that tell them apart are part of the name
+///     budgets[]  tokens (ascending), share ("20%" or empty)
+///     values     metric -> statistic -> [series][budget], over all layers and heads; null where no
+///                step counts or nothing was replayed
+///     parameters, samples  [series][budget] of the mean loss
+///     best[]     per budget: first, second: indices of the series with the lowest mean loss and
+///                with the next one (several where they tie), bounds left out
+///     map        layers, units (heads, KV groups; empty at scope layer), values
+///                [series][budget][layer * units + unit]: mean loss to five digits; null: no rows
+///   needed     metric -> rule of its needed set
+/// Throws InputError where a manifest is not a JSON object or nothing is there to show,
+/// std::invalid_argument where no source is given or two rows differ about the same number.
+nlohmann::json report_data(std::span<const ReportSource> sources);
+
+}  // namespace kvreplay

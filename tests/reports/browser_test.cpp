@@ -1,0 +1,216 @@
+// Opens reports in headless Chromium: something must really be drawn, and nothing may fail.
+#include <sys/wait.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <regex>
+#include <set>
+
+#include "paths.hpp"
+#include "reports/html_report.hpp"
+#include "reports/sample_results.hpp"
+#include "reports/text_search.hpp"
+
+namespace kvreplay {
+namespace {
+
+using testing::occurrences;
+using testing::sample_results;
+using testing::SampleShape;
+
+struct Output {
+  int status = 0;
+  std::string text;
+};
+
+Output run(const std::string& command) {
+  Output output;
+  std::FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  char buffer[65536];
+  while (const auto got = std::fread(buffer, 1, sizeof buffer, pipe))
+    output.text.append(buffer, got);
+  output.status = WEXITSTATUS(pclose(pipe));
+  return output;
+}
+
+std::string beside_this_file(const std::string& name) {
+  std::ifstream file(testing::test_data().parent_path() / "reports" / name);
+  REQUIRE(file.is_open());
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+bool chromium_or_skip() {
+  if (run("command -v chromium").status == 0) return true;
+  std::cout << "SKIPPED: chromium is missing (Debian package chromium)\n";
+  return false;
+}
+
+std::string chromium(const testing::TemporaryFolder& folder, const std::string& html,
+                     const std::string& options) {
+  std::ofstream(folder / "page.html", std::ios::binary) << html;
+  const auto output =
+      run("timeout 120 chromium --headless --no-sandbox --disable-gpu --hide-scrollbars "
+          "--virtual-time-budget=20000 --user-data-dir='" +
+          (folder / "profile").string() + "' " + options + " 'file://" +
+          (folder / "page.html").string() + "' 2>'" + (folder / "log").string() + "'");
+  CHECK(output.status == 0);
+  return output.text;
+}
+
+std::string dom_of(const testing::TemporaryFolder& folder, const std::string& html) {
+  return chromium(folder, html, "--window-size=1280,1000 --dump-dom");
+}
+
+std::string body_tag(const std::string& dom) {
+  const auto from = dom.find("<body");
+  REQUIRE(from != std::string::npos);
+  return dom.substr(from, dom.find('>', from) - from);
+}
+
+void check_drawn_without_failure(const std::string& dom) {
+  CHECK_THAT(body_tag(dom), Catch::Contains("data-ready=\"yes\""));
+  const auto failures = dom.find("id=\"failures\"");
+  CAPTURE(dom.substr(failures, 300));
+  CHECK_THAT(body_tag(dom), !Catch::Contains("data-failed"));
+}
+
+/// The drawing of one chart.
+std::string chart(const std::string& dom, const std::string& id) {
+  const auto from = dom.find("id=\"" + id + "\"");
+  REQUIRE(from != std::string::npos);
+  const auto to = dom.find("</svg>", from);
+  REQUIRE(to != std::string::npos);
+  return dom.substr(from, to - from);
+}
+
+/// The <path ...> tags inside the groups of one class.
+std::vector<std::string> paths(const std::string& svg, const std::string& mark) {
+  std::vector<std::string> found;
+  for (auto at = svg.find("class=\"" + mark); at != std::string::npos;
+       at = svg.find("class=\"" + mark, at + 1)) {
+    const auto end = svg.find("</g>", at);
+    for (auto path = svg.find("<path", at); path < end; path = svg.find("<path", path + 1)) {
+      found.push_back(svg.substr(path, svg.find('>', path) - path));
+    }
+  }
+  return found;
+}
+
+std::set<std::string> attribute_values(const std::vector<std::string>& tags,
+                                       const std::string& attribute) {
+  std::set<std::string> values;
+  const std::regex pattern(attribute + "=\"([^\"]*)\"");
+  for (const auto& tag : tags) {
+    std::smatch match;
+    if (std::regex_search(tag, match, pattern)) values.insert(match[1]);
+  }
+  return values;
+}
+
+std::string with_script(std::string html, const std::string& script) {
+  html.insert(html.rfind("</body>"), "<script>" + script + "</script>\n");
+  return html;
+}
+
+}  // namespace
+
+TEST_CASE("a browser draws every curve, point and cell", "[slow]") {
+  if (!chromium_or_skip()) return;
+  const testing::TemporaryFolder folder;
+  const SampleShape shape;
+  const auto html =
+      html_report(std::vector<ReportSource>{{"r.h5", sample_results(shape)}}, "").html;
+  const std::string dom = dom_of(folder, html);
+  check_drawn_without_failure(dom);
+  for (const char* id : {"loss-chart", "metric-chart"}) {
+    const auto svg = chart(dom, id);
+    const auto lines = paths(svg, "mark-line role-mark line");
+    CHECK(lines.size() == shape.policies.size());
+    for (const auto& line : lines) CHECK(std::count(line.begin(), line.end(), 'L') == 7);
+    CHECK(attribute_values(lines, "stroke").size() == 9);  // eight policies, and grey bounds
+    CHECK(paths(svg, "mark-symbol role-mark point").size() == 80);
+    for (const char* label :
+         {">h2o-literal<", ">topk-row (recoverable bound)<", ">full (nothing evicted)<"}) {
+      CHECK_THAT(svg, Catch::Contains(label));
+    }
+  }
+  const auto cells = paths(chart(dom, "map-chart"), "mark-rect role-mark cell");
+  CHECK(cells.size() == 270);
+  CHECK(attribute_values(cells, "fill").size() > 100);
+  const auto table = dom.find("id=\"value-table\"");
+  CHECK(occurrences(dom.substr(table, dom.find("</table>", table) - table), "</tr>") == 81);
+}
+
+TEST_CASE("every control of a page with many traces and scopes can be used", "[slow]") {
+  if (!chromium_or_skip()) return;
+  const testing::TemporaryFolder folder;
+  const std::string evil =
+      "</script><script>document.body.dataset.owned='yes'</script><img src=x "
+      "onerror=\"document.body.dataset.owned='yes'\">";
+  SampleShape shape;
+  shape.layers = 4;
+  shape.percents = {2, 20, 80};
+  std::vector<ReportSource> sources = {{"a.h5", sample_results(shape)}};
+  shape.scope = "group";
+  shape.units = 3;
+  sources.push_back({"b.h5", sample_results(shape)});
+  shape.scope = "layer";
+  sources.push_back({"c.h5", sample_results(shape)});
+  shape.scope = "head";
+  shape.trace = shape.model = evil;
+  shape.policies.push_back(evil);
+  sources.push_back({evil, sample_results(shape)});
+  const auto html = with_script(html_report(sources, "").html, beside_this_file("use_controls.js"));
+  const std::string dom = dom_of(folder, html);
+  check_drawn_without_failure(dom);
+  CHECK_THAT(body_tag(dom), !Catch::Contains("owned"));
+  CHECK_THAT(body_tag(dom), Catch::Contains("data-changes"));
+  CHECK_THAT(body_tag(dom), Catch::Contains("data-saved=\"blob:null/"));
+  CHECK(occurrences(body_tag(dom), "data:image/png") == 3);
+}
+
+TEST_CASE("a page that cannot draw says so", "[slow]") {
+  if (!chromium_or_skip()) return;
+  const testing::TemporaryFolder folder;
+  auto html = html_report(std::vector<ReportSource>{{"r.h5", sample_results({})}}, "").html;
+  const std::string open = "id=\"curves-spec\">";
+  const auto at = html.find(open) + open.size();
+  html.insert(at, "{\"broken\": ");
+  const std::string dom = dom_of(folder, html);
+  CHECK_THAT(body_tag(dom), Catch::Contains("data-failed=\"yes\""));
+  CHECK_THAT(dom, Catch::Contains("This page could not draw all it should"));
+}
+
+TEST_CASE("a screenshot shows the colour of every policy", "[slow]") {
+  if (!chromium_or_skip()) return;
+  if (run("/usr/bin/python3 -c 'import PIL'").status != 0) {
+    std::cout << "SKIPPED: Pillow is missing (Debian package python3-pil)\n";
+    return;
+  }
+  const testing::TemporaryFolder folder;
+  const auto html = html_report(std::vector<ReportSource>{{"r.h5", sample_results({})}}, "").html;
+  const auto png = (folder / "page.png").string();
+  chromium(folder, html, "--window-size=1280,2600 --screenshot='" + png + "'");
+  const auto counted =
+      run("/usr/bin/python3 '" +
+          (testing::test_data().parent_path() / "reports/count_colours.py").string() + "' '" + png +
+          "' " + "0072b2 d55e00 009e73 cc79a7 e69f00 56b4e9 a05a2c 8c7ae6 8a8f96");
+  REQUIRE(counted.status == 0);
+  std::istringstream lines(counted.text);
+  std::size_t distinct = 0;
+  REQUIRE(lines >> distinct);
+  CHECK(distinct > 500);  // the head map alone has hundreds
+  std::size_t pixels = 0;
+  std::size_t colours = 0;
+  while (lines >> pixels) {
+    CHECK(pixels > 300);
+    ++colours;
+  }
+  CHECK(colours == 9);
+}
+
+}  // namespace kvreplay
