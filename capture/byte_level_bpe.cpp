@@ -90,7 +90,9 @@ ByteLevelBpe::ByteLevelBpe(Vocabulary given, const PreTokenizer& pre,
     };
     const std::string left(merge.substr(0, space));
     const std::string right(merge.substr(space + 1));
-    if (!merges_.add(id_of(left), id_of(right), {rank, id_of(left + right)}))
+    const auto left_id = id_of(left);
+    const auto right_id = id_of(right);
+    if (!merges_.add(left_id, right_id, {rank, id_of(left + right)}))
       fail("repeats an earlier one");
   }
 }
