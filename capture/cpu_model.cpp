@@ -5,6 +5,7 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <stdexcept>
 
 #include "capture/attention.hpp"
@@ -181,7 +182,7 @@ void CpuModel::attend_all(std::uint32_t layer, std::uint32_t tokens, AttentionSi
   const std::uint64_t query_stride = (config_.heads + 2 * config_.kv_heads) * d;
   const std::uint64_t output_stride = config_.heads * d;
   const std::size_t tasks = blocks.size() * config_.heads;
-  tbb::parallel_for(std::size_t{0}, tasks, [&](std::size_t task) {
+  const auto attend_one = [&](std::size_t task) {
     const auto head = static_cast<std::uint32_t>(task % config_.heads);
     const RowRange rows = blocks[task / config_.heads];
     const std::uint64_t token = rows.first - position_;
@@ -204,6 +205,11 @@ void CpuModel::attend_all(std::uint32_t layer, std::uint32_t tokens, AttentionSi
                        " are not finite; the weights are damaged or overflow fp32");
     if (sink != nullptr && sink->wants(layer, head))
       sink->rows(layer, head, rows, probabilities, std::span(lse).first(rows.size()));
+  };
+  // In row order, not in TBB's halves: a sink that writes rows in order must not keep many back.
+  std::atomic<std::size_t> next{0};
+  tbb::parallel_for(0, tbb::this_task_arena::max_concurrency(), [&](int) {
+    for (std::size_t task = next++; task < tasks; task = next++) attend_one(task);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "capture/recorder.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
@@ -58,16 +59,18 @@ Recorder::Recorder(const std::filesystem::path& path, const TraceInfo& planned, 
     : encoding_(planned.encoding),
       layer_slots_(slots(planned.layers, planned.model_layers)),
       head_slots_(slots(planned.heads, planned.model_heads)),
+      heads_(planned.heads.size()),
       writer_(path, planned, overwrite),
       free_(buffer_count(planned.encoding, planned.tokens)),
-      thread_([this] { write_queued(); }) {}
+      queued_rows_(planned.layers.size() * planned.heads.size()),
+      thread_([this] { write_ready(); }) {}
 
 Recorder::~Recorder() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
   }
-  block_queued_.notify_one();
+  block_ready_.notify_one();
   thread_.join();
 }
 
@@ -75,10 +78,15 @@ bool Recorder::wants(std::uint32_t layer, std::uint32_t head) const {
   return layer_slots_[layer] != kNotRecorded && head_slots_[head] != kNotRecorded;
 }
 
+std::uint32_t& Recorder::queued_rows(HeadSlot slot) {
+  return queued_rows_[slot.layer * heads_ + slot.head];
+}
+
 void Recorder::rows(std::uint32_t layer, std::uint32_t head, RowRange range,
                     std::span<const float> probabilities, std::span<const float> lse) {
-  Block block = take_free();
-  block.slot = {layer_slots_[layer], head_slots_[head]};
+  const HeadSlot slot{layer_slots_[layer], head_slots_[head]};
+  Block block = take_free(slot, range.first);
+  block.slot = slot;
   block.range = range;
   block.bytes.resize(probabilities.size() * bytes_per_value(encoding_));
   block.lse.assign(lse.begin(), lse.end());
@@ -88,73 +96,95 @@ void Recorder::rows(std::uint32_t layer, std::uint32_t head, RowRange range,
 }
 
 void Recorder::rows_whole(std::uint32_t rows) {
-  Block mark = take_free();
+  Block mark;
   mark.range = {rows, rows};
   queue(std::move(mark));
 }
 
-Recorder::Block Recorder::take_free() {
+Recorder::Block Recorder::take_free(HeadSlot slot, std::uint32_t first_row) {
   std::unique_lock lock(mutex_);
-  block_written_.wait(lock, [&] { return error_ || !free_.empty(); });
+  // When blocks parked behind this one hold all buffers, waiting would be for ever.
+  const auto all_wait_for_this = [&] {
+    return ready_.empty() && !writing_ && queued_rows(slot) == first_row;
+  };
+  block_written_.wait(lock, [&] { return error_ || !free_.empty() || all_wait_for_this(); });
   if (error_) std::rethrow_exception(error_);
+  if (free_.empty()) return {};
   Block block = std::move(free_.back());
   free_.pop_back();
   return block;
 }
 
 void Recorder::queue(Block block) {
-  {
-    const std::lock_guard lock(mutex_);
-    queued_.push_back(std::move(block));
+  const std::lock_guard lock(mutex_);
+  const HeadSlot slot = block.slot;
+  if (block.range.size() == 0) {
+    ready_.push_back(std::move(block));
+  } else {
+    parked_.push_back(std::move(block));
+    const auto is_next = [&](const Block& parked) {
+      return parked.slot.layer == slot.layer && parked.slot.head == slot.head &&
+             parked.range.first == queued_rows(slot);
+    };
+    for (auto next = std::find_if(parked_.begin(), parked_.end(), is_next); next != parked_.end();
+         next = std::find_if(parked_.begin(), parked_.end(), is_next)) {
+      queued_rows(slot) = next->range.last;
+      ready_.push_back(std::move(*next));
+      parked_.erase(next);
+    }
   }
-  block_queued_.notify_one();
+  block_ready_.notify_one();
 }
 
-void Recorder::write_queued() {
+void Recorder::write_ready() {
   std::unique_lock lock(mutex_);
   while (true) {
-    block_queued_.wait(lock, [&] { return closing_ || !queued_.empty(); });
-    if (queued_.empty()) return;
-    Block block = std::move(queued_.front());
-    queued_.pop_front();
-    writing_ = true;
+    block_ready_.wait(lock, [&] { return closing_ || !ready_.empty(); });
+    if (ready_.empty()) return;
+    Block block = std::move(ready_.front());
+    ready_.pop_front();
     if (!error_) {
+      writing_ = true;
       lock.unlock();
       std::exception_ptr error;
       try {
-        if (block.range.size() > 0)
-          writer_.write_rows(block.slot, block.range, block.bytes, block.lse);
-        else
+        if (block.range.size() == 0)
           writer_.rows_whole(block.range.last);
+        else
+          writer_.write_rows(block.slot, block.range, block.bytes, block.lse);
       } catch (...) {
         error = std::current_exception();
       }
       lock.lock();
       error_ = error;
-      if (!error && block.range.size() == 0) written_rows_ = block.range.last;
+      writing_ = false;
       row_sum_error_ = std::max(row_sum_error_, block.row_sum_error);
     }
-    block.row_sum_error = 0;
-    writing_ = false;
-    free_.push_back(std::move(block));
+    if (block.range.size() > 0) free_.push_back(std::move(block));
     block_written_.notify_all();
   }
 }
 
-void Recorder::drain(std::unique_lock<std::mutex>& lock) {
-  block_written_.wait(lock, [&] { return queued_.empty() && !writing_; });
+void Recorder::wait_written(std::unique_lock<std::mutex>& lock) {
+  block_written_.wait(lock, [&] { return ready_.empty() && !writing_; });
 }
 
-std::uint32_t Recorder::written_rows() {
+void Recorder::drain() {
   std::unique_lock lock(mutex_);
-  drain(lock);
-  return written_rows_;
+  wait_written(lock);
+  if (error_) std::rethrow_exception(error_);
+}
+
+std::string Recorder::leftover() {
+  std::unique_lock lock(mutex_);
+  wait_written(lock);
+  return writer_.leftover();
 }
 
 void Recorder::finish(std::span<const std::uint32_t> token_ids,
                       std::span<const std::string> pieces) {
   std::unique_lock lock(mutex_);
-  drain(lock);
+  wait_written(lock);
   if (error_) std::rethrow_exception(error_);
   writer_.finish(static_cast<std::uint32_t>(token_ids.size()), token_ids, pieces, row_sum_error_);
 }

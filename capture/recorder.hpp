@@ -18,7 +18,8 @@
 namespace kvreplay {
 
 /// Buffers of encoded rows circulate between the computing threads and the writer; when all are
-/// full, computing waits. Errors of the writer are thrown by the next call.
+/// full, computing waits. Blocks of a head may come in any order and are written in row order.
+/// Errors of the writer are thrown by the next call.
 class Recorder final : public AttentionSink {
  public:
   /// As TraceWriter; also throws std::invalid_argument where `planned` lists no layer or head.
@@ -36,42 +37,48 @@ class Recorder final : public AttentionSink {
   void rows_whole(std::uint32_t rows);
   /// Waits until all is written and seals the trace.
   void finish(std::span<const std::uint32_t> token_ids, std::span<const std::string> pieces);
-  /// Waits until all that was handed over is written; returns how many rows a reader will find.
-  std::uint32_t written_rows();
-  /// Largest abs(sum of a row - 1) as decoded; valid once finish() or written_rows() returned.
+  /// Waits until all that was handed over is written.
+  void drain();
+  /// Waits likewise; then says what is left of a trace that was not finished.
+  std::string leftover();
+  /// Largest abs(sum of a row - 1) as decoded; known once finish() returned.
   double row_sum_error() const { return row_sum_error_; }
 
   /// Memory that the circulating buffers take.
   static std::uint64_t buffer_bytes(Encoding encoding, std::uint32_t tokens);
 
  private:
+  /// Encoded rows of one head, or, where `range` is empty, the mark that rows before it are whole.
   struct Block {
     HeadSlot slot;
-    RowRange range;                ///< empty: rows before `last` are whole
-    std::vector<std::byte> bytes;  ///< keeps its capacity from use to use
+    RowRange range;
+    std::vector<std::byte> bytes;  ///< keeps its memory from use to use
     std::vector<float> lse;
     double row_sum_error = 0;
   };
 
-  Block take_free();
+  std::uint32_t& queued_rows(HeadSlot slot);
+  Block take_free(HeadSlot slot, std::uint32_t first_row);
   void queue(Block block);
-  void drain(std::unique_lock<std::mutex>& lock);
-  void write_queued();
+  void write_ready();
+  void wait_written(std::unique_lock<std::mutex>& lock);
 
   Encoding encoding_;
-  std::vector<std::uint32_t> layer_slots_;  // by model index; kNotRecorded
+  std::vector<std::uint32_t> layer_slots_;  // by model index
   std::vector<std::uint32_t> head_slots_;
+  std::size_t heads_;
   TraceWriter writer_;
 
   std::mutex mutex_;
-  std::condition_variable block_queued_;
+  std::condition_variable block_ready_;
   std::condition_variable block_written_;
   std::vector<Block> free_;  // last in, first out: the warmest buffer is reused
-  std::deque<Block> queued_;
+  std::deque<Block> ready_;
+  std::vector<Block> parked_;               // earlier rows of their head are still to come
+  std::vector<std::uint32_t> queued_rows_;  // [layer slot][head slot], parked ones not counted
   bool writing_ = false;
   bool closing_ = false;
   std::exception_ptr error_;
-  std::uint32_t written_rows_ = 0;
   double row_sum_error_ = 0;
   std::thread thread_;
 };

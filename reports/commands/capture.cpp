@@ -1,15 +1,318 @@
-#include <stdexcept>
+#include "capture/capture.hpp"
 
+#include <tbb/global_control.h>
+#include <tbb/info.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <future>
+#include <iomanip>
+#include <iostream>
+#include <numeric>
+#include <random>
+#include <sstream>
+
+#include "capture/cpu_model.hpp"
+#include "capture/mapped_file.hpp"
+#include "capture/sha256.hpp"
 #include "reports/commands/command.hpp"
+#include "reports/commands/index_list.hpp"
 
 namespace kvreplay::commands {
+namespace {
+
+constexpr std::size_t kMostTextBytes = std::size_t{64} << 20;
+constexpr std::int64_t kMostThreads = 1024;
+
+// boost would take -1 for a huge unsigned number, so numbers are read signed.
+std::uint32_t count_option(const po::variables_map& options, const std::string& name,
+                           std::int64_t least, std::int64_t most) {
+  const auto value = options[name].as<std::int64_t>();
+  if (value < least || value > most)
+    throw std::invalid_argument("--" + name + " " + std::to_string(value) + ": must be " +
+                                std::to_string(least) + " to " + std::to_string(most));
+  return static_cast<std::uint32_t>(value);
+}
+
+std::string read_stream(std::istream& in, const std::string& name) {
+  std::string text;
+  std::array<char, 65536> piece{};
+  while (text.size() < kMostTextBytes && in) {
+    in.read(piece.data(), piece.size());
+    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
+  }
+  if (in.bad()) throw InputError(name + ": cannot be read");
+  if (text.empty()) throw InputError(name + ": the text is empty");
+  return text;
+}
+
+std::string read_text(const std::string& name) {
+  if (name == "-") return read_stream(std::cin, "standard input");
+  if (std::filesystem::is_directory(name))
+    throw InputError(name + ": this is a folder, not a text file");
+  std::ifstream in(name, std::ios::binary);
+  if (!in) throw InputError(name + ": the file does not exist or may not be read");
+  return read_stream(in, name);
+}
+
+/// Ids separated by commas or white space.
+std::vector<std::uint32_t> parse_ids(std::string text, std::uint32_t vocabulary) {
+  std::replace(text.begin(), text.end(), ',', ' ');
+  std::istringstream words(text);
+  std::vector<std::uint32_t> ids;
+  for (std::string word; words >> word;) {
+    if (word.find_first_not_of("0123456789") != std::string::npos || word.size() > 9)
+      throw std::invalid_argument("--tokens: \"" + word + "\" is no token id");
+    const auto id = static_cast<std::uint32_t>(std::stoul(word));
+    if (id >= vocabulary)
+      throw std::invalid_argument("--tokens: id " + word + " is outside the vocabulary of " +
+                                  std::to_string(vocabulary));
+    ids.push_back(id);
+  }
+  if (ids.empty()) throw std::invalid_argument("--tokens: the list is empty");
+  return ids;
+}
+
+struct Prompt {
+  std::vector<std::uint32_t> ids;
+  std::size_t given = 0;  ///< before --max-tokens
+  std::string origin;
+};
+
+Prompt read_prompt(const po::variables_map& options, const Tokenizer& tokenizer) {
+  if (options.count("text") + options.count("tokens") != 1)
+    throw std::invalid_argument("give the prompt by either --text or --tokens");
+  Prompt prompt;
+  if (options.count("text") > 0) {
+    prompt.origin = options["text"].as<std::string>();
+    prompt.ids = tokenizer.encode(read_text(prompt.origin));
+  } else {
+    prompt.origin = "--tokens";
+    std::string list = options["tokens"].as<std::string>();
+    if (list.starts_with("@")) {
+      prompt.origin = list.substr(1);
+      list = read_text(prompt.origin);
+    }
+    prompt.ids = parse_ids(list, tokenizer.vocabulary_size());
+  }
+  if (prompt.ids.empty()) throw InputError(prompt.origin + ": the text has no tokens");
+  prompt.given = prompt.ids.size();
+  if (options.count("max-tokens") > 0)
+    prompt.ids.resize(std::min<std::size_t>(
+        prompt.given, count_option(options, "max-tokens", 1, TraceInfo::kMostTokens)));
+  if (prompt.ids.size() > TraceInfo::kMostTokens)
+    throw std::invalid_argument("the prompt has " + std::to_string(prompt.ids.size()) +
+                                " tokens, more than a trace holds; use --max-tokens");
+  return prompt;
+}
+
+void check_context(const po::variables_map& options, const LlamaConfig& config,
+                   const CaptureRequest& request) {
+  const std::size_t tokens = request.prompt.size() + request.generate;
+  if (tokens > TraceInfo::kMostTokens)
+    throw std::invalid_argument("prompt and generated tokens are " + std::to_string(tokens) +
+                                ", more than a trace holds (" +
+                                std::to_string(TraceInfo::kMostTokens) + ")");
+  if (tokens > config.context && !options["beyond-context"].as<bool>())
+    throw std::invalid_argument(
+        std::to_string(request.prompt.size()) + " prompt tokens and " +
+        std::to_string(request.generate) + " to generate exceed the " +
+        std::to_string(config.context) +
+        " tokens the model was trained for; shorten with --max-tokens or insist with "
+        "--beyond-context");
+}
+
+std::string in_megabytes(std::uint64_t bytes) {
+  std::ostringstream text;
+  text << std::fixed;
+  if (bytes < 10'000'000)
+    text << std::setprecision(2) << static_cast<double>(bytes) / 1e6 << " MB";
+  else if (bytes < 1'000'000'000)
+    text << std::setprecision(0) << static_cast<double>(bytes) / 1e6 << " MB";
+  else
+    text << std::setprecision(2) << static_cast<double>(bytes) / 1e9 << " GB";
+  return text.str();
+}
+
+std::string rate(std::size_t tokens, double seconds) {
+  std::ostringstream text;
+  text << tokens << " tokens in " << std::fixed << std::setprecision(2) << seconds << " s, "
+       << std::setprecision(1) << static_cast<double>(tokens) / seconds << " tokens/s";
+  return text.str();
+}
+
+void print(const std::string& label, const std::string& value) {
+  std::cout << std::left << std::setw(11) << label << value << std::endl;
+}
+
+void write_log_probabilities(const std::string& path, const CaptureResult& result) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << "position,token,log_probability\n" << std::setprecision(9);
+  for (std::size_t i = 0; i < result.log_probabilities.size(); ++i)
+    out << i + 1 << "," << result.tokens[i + 1] << "," << result.log_probabilities[i] << "\n";
+  out.flush();
+  if (!out) throw OutputError(path + ": cannot be written (no permission, no folder or disk full)");
+}
+
+void print_result(const po::variables_map& options, const CaptureRequest& request,
+                  const CaptureResult& result, const Tokenizer& tokenizer) {
+  const std::size_t prompt = request.prompt.size();
+  print("prefill", rate(prompt, result.prefill_seconds));
+  if (options["perplexity"].as<bool>() && prompt > 1) {
+    const auto end = result.log_probabilities.begin() + static_cast<std::ptrdiff_t>(prompt) - 1;
+    const double sum = std::accumulate(result.log_probabilities.begin(), end, 0.0);
+    std::ostringstream text;
+    text << std::fixed << std::setprecision(5) << std::exp(-sum / static_cast<double>(prompt - 1))
+         << " over " << prompt - 1 << " predicted prompt tokens";
+    print("perplexity", text.str());
+  }
+  if (request.generate > 0) {
+    const std::size_t decoded = result.tokens.size() - prompt;
+    std::string text;
+    for (std::size_t i = prompt; i < result.tokens.size(); ++i)
+      text += tokenizer.piece(result.tokens[i]);
+    print("decode",
+          decoded == 0 ? "the model ended the text at once" : rate(decoded, result.decode_seconds));
+    print("text", text);
+  }
+}
+
+void run_capture(const po::variables_map& options, const RunControl& control) {
+  const std::filesystem::path model_path = options["model"].as<std::string>();
+  const bool record = !options["no-record"].as<bool>();
+  if (record != (options.count("out") > 0))
+    throw std::invalid_argument("give either --out FILE or --no-record");
+
+  CpuOptions cpu;
+  cpu.threads = count_option(options, "threads", 1, kMostThreads);
+  CaptureRequest request;
+  request.generate = count_option(options, "generate", 0, TraceInfo::kMostTokens);
+  request.temperature = options["temperature"].as<double>();
+  request.seed =
+      options.count("seed") > 0 ? options["seed"].as<std::uint64_t>() : std::random_device()();
+  request.stop_at_end = !options["ignore-eos"].as<bool>();
+  request.log_probabilities = options["perplexity"].as<bool>() || options.count("logprobs") > 0;
+  if (!(request.temperature >= 0) || !std::isfinite(request.temperature))
+    throw std::invalid_argument("--temperature must be 0 (greedy) or a positive number");
+  const Encoding encoding = parse_encoding(options["encoding"].as<std::string>());
+
+  const GgufFile file(model_path);
+  const LlamaConfig config = read_llama_config(file);
+  const auto layers =
+      parse_index_list("--layers", options["layers"].as<std::string>(), config.layers);
+  const auto heads = parse_index_list("--heads", options["heads"].as<std::string>(), config.heads);
+  const auto tokenizer = Tokenizer::from_gguf(file);
+  if (tokenizer->vocabulary_size() > config.vocabulary)
+    throw InputError(model_path.string() + ": the tokenizer knows " +
+                     std::to_string(tokenizer->vocabulary_size()) + " tokens, the embedding " +
+                     std::to_string(config.vocabulary));
+  Prompt prompt = read_prompt(options, *tokenizer);
+  request.prompt = std::move(prompt.ids);
+  check_context(options, config, request);
+
+  std::ostringstream decoding;
+  if (request.temperature == 0)
+    decoding << "greedy";
+  else
+    decoding << "temperature " << request.temperature << ", seed " << request.seed;
+  TraceInfo info = plan_trace(config, request, layers, heads, encoding);
+  info.source = "capture of " + prompt.origin + ", " + std::to_string(info.prompt_tokens) + " of " +
+                std::to_string(prompt.given) + " tokens, " + std::to_string(request.generate) +
+                " generated at most, " + decoding.str();
+
+  const std::uint64_t weights = LlamaWeights::values(file) * sizeof(float);
+  const std::uint64_t buffers = record ? Recorder::buffer_bytes(encoding, info.tokens) : 0;
+  const std::uint64_t working = CpuModel::working_bytes(config, cpu, info.tokens) + buffers;
+  print("model", config.name + " (" + config.architecture + ", " + std::to_string(config.layers) +
+                     " layers, " + std::to_string(config.heads) + " heads, " +
+                     std::to_string(config.kv_heads) + " KV heads, head size " +
+                     std::to_string(config.head_size) + ") from " + model_path.string());
+  print("prompt", std::to_string(info.prompt_tokens) + " of the " + std::to_string(prompt.given) +
+                      " tokens of " + prompt.origin + ", then up to " +
+                      std::to_string(request.generate) + " generated, " + decoding.str());
+  print("records", record ? std::to_string(layers.size()) + " layers x " +
+                                std::to_string(heads.size()) + " heads as " +
+                                std::string(name(encoding)) + ", up to " +
+                                in_megabytes(stored_row_bytes(info)) + " on disk"
+                          : "nothing (--no-record)");
+  print("needs", in_megabytes(weights + working) + " of memory, " + in_megabytes(weights) +
+                     " of them weights as fp32; " + std::to_string(cpu.threads) + " threads");
+
+  const std::filesystem::path out = record ? options["out"].as<std::string>() : "";
+  auto hash =
+      std::async(std::launch::async, [&] { return sha256_hex(MappedFile(model_path).bytes()); });
+  const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, cpu.threads);
+  CpuModel model(file, config, cpu);
+  info.model_sha256 = hash.get();
+  std::optional<Recorder> recorder;
+  if (record) recorder.emplace(out, info, options["overwrite"].as<bool>());
+  const CaptureResult result =
+      capture(model, *tokenizer, request, record ? &*recorder : nullptr, control);
+
+  print_result(options, request, result, *tokenizer);
+  if (options.count("logprobs") > 0)
+    write_log_probabilities(options["logprobs"].as<std::string>(), result);
+  if (record) {
+    std::ostringstream text;
+    text << out.string() << ", " << in_megabytes(std::filesystem::file_size(out)) << ", "
+         << result.tokens.size() << " tokens, row sums within " << std::setprecision(2)
+         << recorder->row_sum_error() << " of 1 (synced in " << std::fixed << result.seal_seconds
+         << " s)";
+    print("wrote", text.str());
+  }
+}
+
+}  // namespace
 
 Command capture_command() {
   Command command;
   command.name = "capture";
-  command.run = [](const po::variables_map&, const RunControl&) {
-    throw std::logic_error("in the making");
-  };
+  command.summary = "run a model over a text and record its attention rows";
+  command.usage = "--model FILE.gguf (--text FILE | --tokens IDS) --out TRACE.h5 [OPTIONS]";
+  command.details =
+      "Runs a GGUF model of the Llama architecture on the CPU: the prompt in chunks, then one "
+      "token\n"
+      "at a time, and records every attention row of the chosen layers and heads on the way.\n"
+      "Weights are dequantised to fp32 once; scores, softmax and the KV cache are fp32.\n"
+      "Ctrl-C leaves TRACE.h5.partial with all rows that were whole by then.\n\n"
+      "  kvreplay capture --model smollm2.gguf --text book.txt --max-tokens 1024 --generate 64 "
+      "\\\n      --out run.h5\n"
+      "  kvreplay capture --model smollm2.gguf --tokens 1,450,3118 --layers 0,10-19 --heads 0-2 "
+      "\\\n      --encoding u16log --out part.h5\n"
+      "  kvreplay capture --model smollm2.gguf --text book.txt --perplexity --no-record";
+  const auto threads = static_cast<std::int64_t>(tbb::info::default_concurrency());
+  auto add = command.options.add_options();
+  add("model", po::value<std::string>()->required()->value_name("FILE"), "the model, a GGUF file");
+  add("text", po::value<std::string>()->value_name("FILE"),
+      "the prompt as text (- reads standard input; at most the first 64 MiB)");
+  add("tokens", po::value<std::string>()->value_name("IDS"),
+      "the prompt as token ids: 1,15043,3186 or @FILE");
+  add("max-tokens", po::value<std::int64_t>()->value_name("N"),
+      "use at most the first N tokens of the prompt");
+  add("generate", po::value<std::int64_t>()->default_value(0)->value_name("N"),
+      "then decode up to N tokens");
+  add("out", po::value<std::string>()->value_name("TRACE.h5"), "the trace to write");
+  add("overwrite", po::bool_switch(), "replace the trace where it exists");
+  add("layers", po::value<std::string>()->default_value("all")->value_name("LIST"),
+      "layers to record, e.g. 0,3-5");
+  add("heads", po::value<std::string>()->default_value("all")->value_name("LIST"),
+      "query heads to record, in each of these layers");
+  add("encoding", po::value<std::string>()->default_value("fp16")->value_name("E"),
+      "how rows are stored: fp16, fp32 or u16log");
+  add("temperature", po::value<double>()->default_value(0, "0")->value_name("T"),
+      "0 decodes greedily; else samples from softmax(logits / T)");
+  add("seed", po::value<std::uint64_t>()->value_name("S"),
+      "of the sampling; drawn and printed where not given");
+  add("ignore-eos", po::bool_switch(), "do not stop at the model's end-of-sequence token");
+  add("beyond-context", po::bool_switch(), "allow more tokens than the model was trained for");
+  add("perplexity", po::bool_switch(), "print the prompt's perplexity");
+  add("logprobs", po::value<std::string>()->value_name("FILE"),
+      "write the log-probability of each token as CSV");
+  add("no-record", po::bool_switch(), "run without recording, e.g. to time it");
+  add("threads", po::value<std::int64_t>()->default_value(threads)->value_name("N"),
+      "threads that compute");
+  command.run = run_capture;
   return command;
 }
 

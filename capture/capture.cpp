@@ -1,0 +1,168 @@
+#include "capture/capture.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+
+#include "capture/sampling.hpp"
+#include "capture/sha256.hpp"
+
+namespace kvreplay {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Tokens whose logits exist at once: 64 x a vocabulary of 49,152 are 12 MiB.
+constexpr std::uint32_t kLogitsBlock = 64;
+
+class Run {
+ public:
+  Run(Model& model, const Tokenizer& tokenizer, const CaptureRequest& request, Recorder* recorder,
+      const RunControl& control)
+      : model_(model),
+        tokenizer_(tokenizer),
+        request_(request),
+        recorder_(recorder),
+        control_(control),
+        total_(static_cast<std::uint32_t>(request.prompt.size()) + request.generate) {
+    model_.start(total_);
+    result_.tokens = request.prompt;
+  }
+
+  CaptureResult run() {
+    auto start = Clock::now();
+    prefill();
+    if (recorder_ != nullptr) recorder_->drain();
+    result_.prefill_seconds = seconds_since(start);
+
+    start = Clock::now();
+    decode();
+    if (recorder_ != nullptr) recorder_->drain();
+    result_.decode_seconds = seconds_since(start);
+
+    start = Clock::now();
+    if (recorder_ != nullptr) finish_trace();
+    result_.seal_seconds = seconds_since(start);
+    return std::move(result_);
+  }
+
+  std::string so_far() const {
+    return std::to_string(model_.position()) + " of " + std::to_string(total_) + " tokens";
+  }
+
+ private:
+  void forward(std::span<const std::uint32_t> ids) {
+    model_.forward(ids, recorder_, control_);
+    if (recorder_ != nullptr) recorder_->rows_whole(model_.position());
+    control_.report("tokens", model_.position(), total_);
+  }
+
+  void prefill() {
+    const std::span<const std::uint32_t> prompt = request_.prompt;
+    control_.report("tokens", 0, total_);
+    for (std::size_t first = 0; first < prompt.size(); first += model_.chunk()) {
+      const auto ids =
+          prompt.subspan(first, std::min<std::size_t>(model_.chunk(), prompt.size() - first));
+      forward(ids);
+      last_ = static_cast<std::uint32_t>(ids.size()) - 1;
+      if (request_.log_probabilities) judge_prompt(first, ids.size());
+    }
+  }
+
+  /// Log-probabilities of what followed each of the tokens that just ran.
+  void judge_prompt(std::size_t first, std::size_t count) {
+    const std::size_t vocabulary = model_.config().vocabulary;
+    const std::size_t known = std::min(count, request_.prompt.size() - 1 - first);
+    for (std::size_t done = 0; done < known; done += kLogitsBlock) {
+      control_.throw_if_stopped();
+      const std::size_t size = std::min<std::size_t>(kLogitsBlock, known - done);
+      logits_.resize(size * vocabulary);
+      model_.logits(static_cast<std::uint32_t>(done), static_cast<std::uint32_t>(size), logits_);
+      for (std::size_t i = 0; i < size; ++i)
+        result_.log_probabilities.push_back(
+            log_probability(std::span(logits_).subspan(i * vocabulary, vocabulary),
+                            request_.prompt[first + done + i + 1]));
+    }
+  }
+
+  void decode() {
+    Sampler sampler(request_.temperature, request_.seed);
+    const auto end = tokenizer_.eos();
+    for (std::uint32_t step = 0; step < request_.generate; ++step) {
+      logits_.resize(model_.config().vocabulary);
+      model_.logits(last_, 1, logits_);
+      const std::uint32_t next = sampler.choose(logits_);
+      if (request_.stop_at_end && next == end) return;
+      if (request_.log_probabilities)
+        result_.log_probabilities.push_back(log_probability(logits_, next));
+      result_.tokens.push_back(next);
+      forward({&next, 1});
+      last_ = 0;
+    }
+  }
+
+  void finish_trace() {
+    std::vector<std::string> pieces;
+    pieces.reserve(result_.tokens.size());
+    for (const std::uint32_t id : result_.tokens) pieces.push_back(tokenizer_.piece(id));
+    recorder_->finish(result_.tokens, pieces);
+  }
+
+  Model& model_;
+  const Tokenizer& tokenizer_;
+  const CaptureRequest& request_;
+  Recorder* recorder_;
+  const RunControl& control_;
+  std::uint32_t total_;
+  std::uint32_t last_ = 0;  // index of the last token in the last forward()
+  std::vector<float> logits_;
+  CaptureResult result_;
+};
+
+}  // namespace
+
+TraceInfo plan_trace(const LlamaConfig& config, const CaptureRequest& request,
+                     std::vector<std::uint32_t> layers, std::vector<std::uint32_t> heads,
+                     Encoding encoding) {
+  TraceInfo info;
+  info.prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
+  info.tokens = info.prompt_tokens + request.generate;
+  info.model_layers = config.layers;
+  info.model_heads = config.heads;
+  info.kv_heads = config.kv_heads;
+  info.head_size = config.head_size;
+  info.layers = std::move(layers);
+  info.heads = std::move(heads);
+  info.encoding = encoding;
+  LayerAttention attention;
+  attention.scale = config.attention_scale;
+  info.attention.assign(info.layers.size(), attention);
+  info.model_name = config.name;
+  info.architecture = config.architecture;
+  // The hash is defined over little-endian ids, which is how the supported machines hold them.
+  info.prompt_sha256 = sha256_hex(std::as_bytes(std::span(request.prompt)));
+  info.compute_type = "fp32";
+  info.rope_type = "normal";
+  info.rope_theta = config.rope.theta;
+  info.rope_dimensions = config.rope.dimensions;
+  info.tool_version = KVREPLAY_VERSION;
+  return info;
+}
+
+CaptureResult capture(Model& model, const Tokenizer& tokenizer, const CaptureRequest& request,
+                      Recorder* recorder, const RunControl& control) {
+  if (request.prompt.empty()) throw std::invalid_argument("the prompt has no tokens");
+  Run run(model, tokenizer, request, recorder, control);
+  try {
+    return run.run();
+  } catch (const Interrupted&) {
+    throw Interrupted("interrupted after " + run.so_far() +
+                      (recorder == nullptr ? "" : "; " + recorder->leftover()));
+  }
+}
+
+}  // namespace kvreplay
