@@ -16,12 +16,15 @@ constexpr std::uint32_t kNotRecorded = ~std::uint32_t{0};
 constexpr std::uint64_t kBufferBytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t kFewestBuffers = 8;
 
-std::uint64_t block_bytes(Encoding encoding, std::uint32_t tokens) {
-  return RowLayout::kBlock * RowLayout::padded_length(tokens - 1) * bytes_per_value(encoding);
+std::uint64_t block_bytes(const TraceInfo& info) {
+  return RowLayout::kBlock * RowLayout::padded_length(info.tokens - 1) *
+         bytes_per_value(info.encoding);
 }
 
-std::uint64_t buffer_count(Encoding encoding, std::uint32_t tokens) {
-  return std::max(kBufferBytes / block_bytes(encoding, tokens), kFewestBuffers);
+std::uint64_t buffer_count(const TraceInfo& info) {
+  const std::uint64_t blocks = info.layers.size() * info.heads.size() *
+                               (RowLayout::padded_length(info.tokens - 1) / RowLayout::kBlock);
+  return std::min(blocks, std::max(kBufferBytes / block_bytes(info), kFewestBuffers));
 }
 
 std::vector<std::uint32_t> slots(const std::vector<std::uint32_t>& recorded, std::uint32_t count) {
@@ -51,8 +54,8 @@ double largest_sum_error(Encoding encoding, RowRange range, std::span<const std:
 
 }  // namespace
 
-std::uint64_t Recorder::buffer_bytes(Encoding encoding, std::uint32_t tokens) {
-  return buffer_count(encoding, tokens) * block_bytes(encoding, tokens);
+std::uint64_t Recorder::buffer_bytes(const TraceInfo& info) {
+  return buffer_count(info) * block_bytes(info);
 }
 
 Recorder::Recorder(const std::filesystem::path& path, const TraceInfo& planned, bool overwrite)
@@ -61,7 +64,7 @@ Recorder::Recorder(const std::filesystem::path& path, const TraceInfo& planned, 
       head_slots_(slots(planned.heads, planned.model_heads)),
       heads_(planned.heads.size()),
       writer_(path, planned, overwrite),
-      free_(buffer_count(planned.encoding, planned.tokens)),
+      free_(buffer_count(planned)),
       queued_rows_(planned.layers.size() * planned.heads.size()),
       thread_([this] { write_ready(); }) {}
 

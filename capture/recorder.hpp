@@ -45,7 +45,7 @@ class Recorder final : public AttentionSink {
   double row_sum_error() const { return row_sum_error_; }
 
   /// Memory that the circulating buffers take.
-  static std::uint64_t buffer_bytes(Encoding encoding, std::uint32_t tokens);
+  static std::uint64_t buffer_bytes(const TraceInfo& planned);
 
  private:
   /// Encoded rows of one head, or, where `range` is empty, the mark that rows before it are whole.

@@ -222,7 +222,7 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
                 " generated at most, " + decoding.str();
 
   const std::uint64_t weights = LlamaWeights::values(file) * sizeof(float);
-  const std::uint64_t buffers = record ? Recorder::buffer_bytes(encoding, info.tokens) : 0;
+  const std::uint64_t buffers = record ? Recorder::buffer_bytes(info) : 0;
   const std::uint64_t working = CpuModel::working_bytes(config, cpu, info.tokens) + buffers;
   print("model", config.name + " (" + config.architecture + ", " + std::to_string(config.layers) +
                      " layers, " + std::to_string(config.heads) + " heads, " +
