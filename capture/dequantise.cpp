@@ -54,7 +54,7 @@ void decode_bf16(const std::byte* in, std::size_t blocks, float* out) {
   }
 }
 
-// The 32-value formats share one nibble order: value j is the low half of byte j, value j + 16 its
+// The 32-value kFormats share one nibble order: value j is the low half of byte j, value j + 16 its
 // high half; qh holds the fifth bit of value j at bit j.
 using Codes = std::array<std::int32_t, 32>;
 
@@ -200,7 +200,7 @@ constexpr GgmlType known(std::uint32_t id) {
 
 // Every type id of ggml with its sizes; those without a decoder are known so that a file's layout
 // can be checked and a refusal can name them.
-constexpr BlockFormat formats[] = {
+constexpr BlockFormat kFormats[] = {
     {GgmlType::f32, "F32", 1, 4, decode_f32},
     {GgmlType::f16, "F16", 1, 2, decode_f16},
     {GgmlType::bf16, "BF16", 1, 2, decode_bf16},
@@ -241,9 +241,9 @@ constexpr BlockFormat formats[] = {
 
 const BlockFormat* find_format(GgmlType type) {
   const auto* const found =
-      std::find_if(std::begin(formats), std::end(formats),
+      std::find_if(std::begin(kFormats), std::end(kFormats),
                    [type](const BlockFormat& format) { return format.type == type; });
-  return found == std::end(formats) ? nullptr : found;
+  return found == std::end(kFormats) ? nullptr : found;
 }
 
 std::string type_name(GgmlType type) {
@@ -254,7 +254,7 @@ std::string type_name(GgmlType type) {
 
 std::string decodable_types() {
   std::string names;
-  for (const BlockFormat& format : formats) {
+  for (const BlockFormat& format : kFormats) {
     if (format.decode == nullptr) continue;
     if (!names.empty()) names += ", ";
     names += format.name;

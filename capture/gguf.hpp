@@ -34,14 +34,14 @@ struct GgufTensor {
   std::vector<std::uint64_t>
       dims;  ///< dims[0] is the contiguous one: a weight [out, in] is {in, out}
   GgmlType type = GgmlType::f32;
-  std::span<const std::byte> data;  ///< in the mapped file
+  std::span<const std::byte> data;  ///< in the mapped file; empty where the type is unknown
   std::uint64_t values() const;
 };
 
 class GgufFile {
  public:
-  /// Throws InputError (missing, empty, truncated, not GGUF, unsupported version, bad length or
-  /// offset).
+  /// Throws InputError (missing, empty, truncated, not GGUF, unsupported version, part of a split
+  /// model, bad length or offset).
   explicit GgufFile(const std::filesystem::path& path);
   ~GgufFile();
   GgufFile(GgufFile&&) noexcept;
@@ -50,7 +50,8 @@ class GgufFile {
   const std::filesystem::path& path() const;
 
   /// Metadata by key; nullopt where the key is absent; InputError where it has another type.
-  /// Integers may be stored in any integer type, reals as f32 or f64.
+  /// Integers may be stored in any integer type, reals as f32 or f64. For find_integers a scalar is
+  /// an array of one, and bools are 0 and 1.
   std::optional<std::uint64_t> find_unsigned(std::string_view key) const;
   std::optional<double> find_real(std::string_view key) const;
   std::optional<bool> find_bool(std::string_view key) const;
@@ -65,7 +66,8 @@ class GgufFile {
 
   std::span<const GgufTensor> tensors() const;
   const GgufTensor* find_tensor(std::string_view name) const;
-  /// Throws InputError naming the file and the tensor where it is missing or its dims differ.
+  /// Throws InputError naming the file and the tensor where it is missing, its dims differ or its
+  /// type cannot be dequantised.
   const GgufTensor& tensor(std::string_view name, std::span<const std::uint64_t> dims) const;
 
  private:

@@ -43,7 +43,7 @@ struct Case {
   const char* file;
 };
 
-constexpr Case cases[] = {
+constexpr Case kCases[] = {
     {GgmlType::f32, "f32"},   {GgmlType::f16, "f16"},   {GgmlType::bf16, "bf16"},
     {GgmlType::q4_0, "q4_0"}, {GgmlType::q4_1, "q4_1"}, {GgmlType::q5_0, "q5_0"},
     {GgmlType::q5_1, "q5_1"}, {GgmlType::q8_0, "q8_0"}, {GgmlType::q4_k, "q4_k"},
@@ -57,7 +57,7 @@ TEST_CASE("every decodable type is bit-equal to the reference") {
   const char* other = std::getenv("KVREPLAY_DEQUANTISE_PAIRS");
   const std::filesystem::path folder =
       other != nullptr ? std::filesystem::path(other) : test_data() / "dequantise";
-  for (const Case& pair : cases) {
+  for (const Case& pair : kCases) {
     CAPTURE(pair.file);
     const std::string blocks = read_file(folder / (std::string(pair.file) + ".blocks"));
     const std::string stored = read_file(folder / (std::string(pair.file) + ".values"));
