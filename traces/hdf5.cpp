@@ -182,6 +182,28 @@ std::vector<std::uint64_t> Object::integers_attribute(const std::string& name, s
   return read_integers(open, static_cast<std::size_t>(open.shape[0]), largest);
 }
 
+std::uint64_t Object::unsigned_value(const std::string& name) const {
+  const OpenAttribute open = open_attribute(*this, name);
+  std::uint64_t value = 0;
+  if (open.kind != H5T_INTEGER || !open.shape.empty())
+    reject(open.place, "the attribute is not a single integer");
+  call(open.place, "read the attribute", H5Aread, open.attribute.id(), H5T_STD_U64LE,
+       static_cast<void*>(&value));
+  return value;
+}
+
+std::vector<std::uint64_t> Object::unsigned_array(const std::string& name,
+                                                  std::size_t length) const {
+  const OpenAttribute open = open_attribute(*this, name);
+  if (open.kind != H5T_INTEGER || open.shape.size() != 1 || open.shape[0] != length)
+    reject(open.place, "the attribute is not a list of " + std::to_string(length) + " integers");
+  std::vector<std::uint64_t> values(length);
+  if (length > 0)
+    call(open.place, "read the attribute", H5Aread, open.attribute.id(), H5T_STD_U64LE,
+         static_cast<void*>(values.data()));
+  return values;
+}
+
 double Object::real_attribute(const std::string& name) const {
   const OpenAttribute open = open_attribute(*this, name);
   if ((open.kind != H5T_FLOAT && open.kind != H5T_INTEGER) || !open.shape.empty())

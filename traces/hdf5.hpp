@@ -106,6 +106,10 @@ class Object {
   std::vector<std::uint64_t> integers_attribute(const std::string& name, std::size_t most,
                                                 std::uint64_t largest) const;
 
+  /// As stored, all 64 bits: for checksums.
+  std::uint64_t unsigned_value(const std::string& name) const;
+  std::vector<std::uint64_t> unsigned_array(const std::string& name, std::size_t length) const;
+
   /// Write or overwrite an attribute. An overwritten one keeps its type and shape.
   void set_text(const std::string& name, std::string_view value);
   template <class Value>

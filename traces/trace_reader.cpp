@@ -64,6 +64,8 @@ struct TraceReader::State {
 
   std::filesystem::path path;
   TraceInfo info;
+  bool complete = false;
+  std::uint32_t planned_tokens = 0;
   hdf5::File file;
   Mapping mapping;
   std::vector<Layer> layers;
@@ -155,7 +157,8 @@ struct TraceReader::State {
   }
 
   void apply(Incomplete incomplete) {
-    const bool complete = file.integer_attribute("complete", 1) == 1;
+    complete = file.integer_attribute("complete", 1) == 1;
+    planned_tokens = info.tokens;
     const std::uint64_t whole = list<std::uint64_t>(schema::kRowsWhole, 1, 1)[0];
     if (whole > info.tokens || (complete && whole != info.tokens))
       fail(schema::kRowsWhole, std::to_string(whole) + " whole rows do not fit " +
@@ -250,6 +253,14 @@ const TraceInfo& TraceReader::info() const {
 
 const std::filesystem::path& TraceReader::path() const {
   return state_->path;
+}
+
+bool TraceReader::complete() const {
+  return state_->complete;
+}
+
+std::uint32_t TraceReader::planned_tokens() const {
+  return state_->planned_tokens;
 }
 
 std::span<const std::byte> TraceReader::stored_rows(HeadSlot slot, RowRange range,

@@ -30,6 +30,10 @@ class TraceReader final : public RowSource {
   /// Natural-log log-sum-exp of each row, n values; NaN where unknown.
   std::span<const float> log_sum_exp(HeadSlot slot) const;
   const std::filesystem::path& path() const;
+  /// False where the writer was stopped before finish().
+  bool complete() const;
+  /// The most tokens that an incomplete trace was to hold; info().tokens where it is complete.
+  std::uint32_t planned_tokens() const;
 
  private:
   struct State;

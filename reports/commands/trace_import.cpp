@@ -1,14 +1,61 @@
-#include <stdexcept>
+#include <iostream>
 
 #include "reports/commands/command.hpp"
+#include "traces/import.hpp"
 
 namespace kvreplay::commands {
 
 Command trace_import_command() {
   Command command;
   command.name = "trace import";
-  command.run = [](const po::variables_map&, const RunControl&) {
-    throw std::logic_error("in the making");
+  command.summary = "make a trace from dense attention in a .npy file or an HDF5 dataset";
+  command.usage = "ARRAY --out T.h5 [OPTIONS]";
+  command.details =
+      "ARRAY is FILE.npy or FILE.h5:/dataset, float16, float32 or float64, of shape [n, n],\n"
+      "[H, n, n] or [L, H, n, n]; entry [l, h, i, j] is the probability that query i gives key j,\n"
+      "as `output_attentions=True` hands them out in transformers. Values above the diagonal must\n"
+      "be below 1e-6, none may be negative, and each row must sum to 1 within 2^-10 + n 2^-25\n"
+      "(float16) or 1e-4 (float32, float64); rows computed in bfloat16 need --tolerance 0.01.\n\n"
+      "  numpy.save('a.npy', numpy.stack([a[0].float().numpy() for a in out.attentions]))\n"
+      "  kvreplay trace import a.npy --kv-heads 3 --model-name SmolLM2 --out a.h5\n"
+      "  kvreplay trace import given.h5:/attention --out given-trace.h5";
+  const ImportOptions defaults;
+  auto add = command.options.add_options();
+  add("array", po::value<std::string>()->required()->value_name("ARRAY"), "attention to import");
+  add("out", po::value<std::string>()->required()->value_name("FILE"), "trace to write");
+  add("overwrite", po::bool_switch(), "replace the file if it exists");
+  add("kv-heads", po::value<std::uint32_t>()->value_name("N"),
+      "KV heads of the model (default: as many as query heads)");
+  add("prompt-tokens", po::value<std::uint32_t>()->value_name("N"),
+      "how many tokens are the prompt (default: all)");
+  add("encoding",
+      po::value<std::string>()
+          ->default_value(std::string(name(defaults.encoding)))
+          ->value_name("NAME"),
+      "fp16, fp32 or u16log");
+  add("model-name", po::value<std::string>()->default_value("")->value_name("TEXT"),
+      "name to note in the trace");
+  add("tolerance", po::value<double>()->value_name("X"), "accept row sums within 1 +- X");
+  command.positional.add("array", 1);
+
+  command.run = [](const po::variables_map& given, const RunControl& control) {
+    ImportOptions options;
+    const auto positive = [&given](const char* option) {
+      const auto value = given[option].as<std::uint32_t>();
+      if (value == 0) throw std::invalid_argument("--" + std::string(option) + " must be above 0");
+      return value;
+    };
+    if (given.count("kv-heads") != 0) options.kv_heads = positive("kv-heads");
+    if (given.count("prompt-tokens") != 0) options.prompt_tokens = positive("prompt-tokens");
+    options.encoding = parse_encoding(given["encoding"].as<std::string>());
+    options.model_name = given["model-name"].as<std::string>();
+    if (given.count("tolerance") != 0) options.tolerance = given["tolerance"].as<double>();
+    const auto out = given["out"].as<std::string>();
+    const TraceInfo info = import_dense(given["array"].as<std::string>(), out,
+                                        given["overwrite"].as<bool>(), options, control);
+    std::cout << out << ": " << info.layers.size() << " layers x " << info.heads.size()
+              << " heads x " << info.tokens << " rows, " << name(info.encoding)
+              << ", largest abs(row sum - 1) " << info.row_sum_error << "\n";
   };
   return command;
 }

@@ -1,0 +1,72 @@
+#include "traces/dump.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "traces/npy.hpp"
+
+namespace kvreplay {
+namespace {
+
+void append(std::string& text, float value) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  text.append(digits.data(), end);
+}
+
+}  // namespace
+
+DumpFormat parse_dump_format(std::string_view text) {
+  if (text == "text") return DumpFormat::text;
+  if (text == "csv") return DumpFormat::csv;
+  if (text == "npy") return DumpFormat::npy;
+  throw std::invalid_argument("unknown format \"" + std::string(text) +
+                              "\"; valid are text, csv, npy");
+}
+
+void dump(const RowSource& source, HeadSlot slot, RowRange range, DumpFormat format,
+          std::ostream& out, const RunControl& control) {
+  const TraceInfo& info = source.info();
+  check_request(info, slot, range);
+  const std::string head =
+      std::to_string(info.layers[slot.layer]) + "," + std::to_string(info.heads[slot.head]) + ",";
+  if (format == DumpFormat::csv) out << "layer,head,row,key,probability\n";
+  if (format == DumpFormat::npy)
+    out << npy::float32_header(std::array<std::uint64_t, 2>{range.size(), range.last});
+  std::vector<float> scratch;
+  std::vector<float> dense(format == DumpFormat::npy ? range.last : 0);
+  std::string text;
+  for (std::uint32_t i = range.first; i < range.last && out; ++i) {
+    control.throw_if_stopped();
+    const auto row = source.rows(slot, {i, i + 1}, scratch).first(i + 1);
+    text.clear();
+    switch (format) {
+      case DumpFormat::text:
+        for (const float p : row) {
+          append(text, p);
+          text += ' ';
+        }
+        text.back() = '\n';
+        break;
+      case DumpFormat::csv:
+        for (std::size_t key = 0; key < row.size(); ++key) {
+          text += head + std::to_string(i) + "," + std::to_string(key) + ",";
+          append(text, row[key]);
+          text += '\n';
+        }
+        break;
+      case DumpFormat::npy:
+        std::copy(row.begin(), row.end(), dense.begin());
+        text.assign(reinterpret_cast<const char*>(dense.data()), dense.size() * sizeof(float));
+        break;
+    }
+    out << text;
+    control.report("rows", i + 1 - range.first, range.size());
+  }
+}
+
+}  // namespace kvreplay
