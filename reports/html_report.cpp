@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <map>
@@ -45,8 +46,8 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-std::string dumped(const json& value, int indent = -1) {
-  return value.dump(indent, ' ', false, json::error_handler_t::replace);
+std::string dumped(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 /// JSON for a <script> element: no "</script" and no "<!--" can be in it.
@@ -123,11 +124,27 @@ std::string steps_sentence(std::span<const ReportSource> sources) {
   return "Which steps count differs between the files or is not said; see each manifest.";
 }
 
+/// Indented, with lists of plain values on one line.
+std::string readable(const json& value, const std::string& indent) {
+  const auto nested = [](const json& item) { return item.is_structured() && !item.empty(); };
+  if (!nested(value)) return dumped(value);
+  const bool one_line = value.is_array() && std::none_of(value.begin(), value.end(), nested);
+  const std::string inner = one_line ? "" : "\n" + indent + "  ";
+  std::string out;
+  for (const auto& [key, item] : value.items()) {
+    out += (out.empty() ? "" : one_line ? ", " : ",") + inner;
+    if (value.is_object()) out += dumped(json(key)) + ": ";
+    out += readable(item, indent + "  ");
+  }
+  if (!one_line) out += "\n" + indent;
+  return value.is_object() ? "{" + out + "}" : "[" + out + "]";
+}
+
 std::string manifests(std::span<const ReportSource> sources) {
   std::string out;
   for (const auto& source : sources) {
     out += "<details><summary>Manifest of " + escaped(source.name) + "</summary>\n<pre>" +
-           escaped(dumped(json::parse(source.results.manifest_json), 2)) + "</pre></details>\n";
+           escaped(readable(json::parse(source.results.manifest_json), "")) + "</pre></details>\n";
   }
   return out;
 }

@@ -367,7 +367,7 @@ std::string who_is_best(const json& shown) {
     if (!at.contains(name)) winners.push_back(name);
     at[name].push_back(b);
   }
-  if (winners.empty()) return "";
+  if (winners.empty() || shown["series"].size() < 2) return "";
   std::string text = "Lowest mean attention-mass loss: ";
   for (const auto& name : winners) {
     std::vector<std::string> ranges;

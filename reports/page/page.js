@@ -98,6 +98,18 @@
     return budgets.length > 2 && spread(Math.log) < spread((x) => x) ? "log" : "linear";
   }
 
+  // Round values for a logarithmic axis: 1, 2 and 5 times powers of ten, or the powers only where
+  // those are many.
+  function logTicks(values) {
+    const low = Math.floor(Math.log10(Math.min(...values)));
+    const high = Math.ceil(Math.log10(Math.max(...values)));
+    const ticks = [];
+    for (let power = low; power <= high; ++power) {
+      for (const factor of high - low > 2 ? [1] : [1, 2, 5]) ticks.push(Number(factor + "e" + power));
+    }
+    return ticks;
+  }
+
   function options(id, entries, keep) {
     const select = at(id);
     const before = keep ? select.value : undefined;
@@ -201,15 +213,16 @@
       return { ...look, row, hidden, hint: look.label + "\nClick to " + (hidden ? "show" : "hide") };
     });
     const scale = (name) => spec.scales.find((entry) => entry.name === name);
-    const positive = points.map((point) => point.value);
+    const drawn = points.map((point) => point.value);
     scale("x").type = budgetAxis;
     scale("x").domain = [g.budgets[0].tokens, g.budgets[g.budgets.length - 1].tokens];
     scale("x").zero = false;
     scale("y").type = valueAxis;
     scale("y").zero = valueAxis === "linear";
-    if (!positive.length || (valueAxis === "linear" && Math.max(...positive) === 0)) scale("y").domain = valueAxis === "log" ? [0.001, 1] : [0, 1];
+    if (drawn.every((value) => value === 0)) scale("y").domain = valueAxis === "log" ? [0.001, 1] : [0, 1];
     const statisticTitle = statistic === "max" ? "maximum" : statistic;
     const signals = { valueTitle: title + (metricOf[metric] ? "  " + metricOf[metric].symbol : "") + ", " + statisticTitle,
+      valueTicks: valueAxis === "log" && drawn.length ? logTicks(drawn) : null,
       budgets: g.budgets.map((budget) => budget.tokens), tokens: g.tokens,
       shares: Object.fromEntries(g.budgets.map((budget, b) => [budget.tokens, share(g, b)])) };
     const shown = show(chart, spec, signals, (view) => view.addSignalListener("toggled", (_, value) => {
@@ -220,7 +233,7 @@
     }));
     views[chart].title = title + ", " + statisticTitle + ", over the budget";
     const notes = [];
-    if (metricOf[metric]) notes.push(title + " " + metricOf[metric].formula + ": " + metricOf[metric].means + "; " + statisticTitle + " over the samples of all recorded layers and heads.");
+    if (metricOf[metric]) notes.push(title + " = " + metricOf[metric].formula + ", the " + metricOf[metric].means + "; " + statisticTitle + " over the samples of all recorded layers and heads.");
     if (low && high) notes.push("Point at a curve for its p50–p95 band; click a name to hide or show it.");
     if (atZero) notes.push(count(atZero) + (atZero === 1 ? " point is" : " points are") + " exactly 0 and not on a logarithmic axis.");
     const idle = g.budgets.filter((_, b) => g.series.every((__, s) => table[s][b] === null || table[s][b] === undefined));
@@ -404,7 +417,7 @@
       term.append(make("code", metric.name));
       const rule = data.needed[metric.name];
       const meaning = make("dd");
-      meaning.append(withSubscripts(metric.formula), (rule ? " (here " + rule + ")" : "") + ": ", withSubscripts(metric.means + "."));
+      meaning.append(withSubscripts(metric.formula), (rule ? " (here " + rule + ")" : "") + ": the ", withSubscripts(metric.means + "."));
       return [term, meaning];
     }));
     const traces = [...new Set(data.groups.map((g) => g.trace))];

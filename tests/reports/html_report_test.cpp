@@ -182,6 +182,17 @@ TEST_CASE("texts from files cannot become markup or script") {
   }
 }
 
+TEST_CASE("the manifest is shown whole, its lists of numbers on one line") {
+  const auto html =
+      report_of({by_hand("r.h5", {{"local", "", 4, 0.3}},
+                         R"({"a": [1, 2], "b": {"c": "x<y", "d": [{"e": {}}, []]}})")})
+          .html;
+  CHECK(occurrences(html,
+                    "<pre>{\n  &quot;a&quot;: [1, 2],\n  &quot;b&quot;: {\n    &quot;c&quot;: "
+                    "&quot;x&lt;y&quot;,\n    &quot;d&quot;: [\n      {\n        "
+                    "&quot;e&quot;: {}\n      },\n      []\n    ]\n  }\n}</pre>") == 1);
+}
+
 TEST_CASE("an interrupted replay is marked") {
   auto results = sample_results({});
   CHECK(occurrences(report_of({{"r.h5", results}}).html, "was interrupted") == 0);
@@ -213,6 +224,8 @@ TEST_CASE("the headline says what ran and who is best where, bounds left out") {
         "Lowest mean attention-mass loss: a and b (equal) at budget 4; a at budget 1,000.");
   CHECK(group.at("series")[0].at("bound") == "recoverable");
   CHECK(group.at("series")[1].at("bound").is_null());
+  // One policy alone is not the best of anything.
+  CHECK(report_of({by_hand("r", {{"a", "", 4, 0.3}})}).headlines.size() == 1);
 }
 
 TEST_CASE("files of one trace share charts, other scopes and traces get their own") {
