@@ -1,12 +1,11 @@
 #include "capture/recorder.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <numeric>
 #include <stdexcept>
 
 #include "traces/encoding.hpp"
+#include "traces/row_recorder.hpp"
 
 namespace kvreplay {
 namespace {
@@ -36,18 +35,12 @@ std::vector<std::uint32_t> slots(const std::vector<std::uint32_t>& recorded, std
 /// Of the rows as a reader will decode them.
 double largest_sum_error(Encoding encoding, RowRange range, std::span<const std::byte> bytes) {
   thread_local std::vector<float> row;
+  row.resize(RowLayout::padded_length(range.first));
+  const std::size_t length = row.size() * bytes_per_value(encoding);
   double largest = 0;
-  const std::uint64_t padded = RowLayout::padded_length(range.first);
-  row.resize(padded);
   for (std::uint32_t i = 0; i < range.size(); ++i) {
-    const std::size_t length = padded * bytes_per_value(encoding);
     decode(encoding, bytes.subspan(i * length, length), row);
-    // Eight partial sums, so that the compiler can use vectors.
-    std::array<double, 8> sums{};
-    for (std::size_t j = 0; j < padded; j += sums.size())
-      for (std::size_t lane = 0; lane < sums.size(); ++lane) sums[lane] += row[j + lane];
-    const double sum = std::accumulate(sums.begin(), sums.end(), 0.0);
-    largest = std::max(largest, std::abs(sum - 1));
+    largest = std::max(largest, std::abs(sum(row) - 1));
   }
   return largest;
 }

@@ -1,0 +1,209 @@
+// kvreplay capture as a shell user meets it: what it prints, and each kind of bad input.
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "run_program.hpp"
+#include "traces/trace_reader.hpp"
+
+namespace kvreplay::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::Matches;
+
+std::string quoted(const std::filesystem::path& path) {
+  return " '" + path.string() + "' ";
+}
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+/// One sentence on stderr that contains `what`, and the exit code.
+void check_refused(const std::string& arguments, int exit_code, const std::string& what) {
+  CAPTURE(arguments);
+  const ProgramRun run = run_kvreplay("capture " + arguments);
+  CHECK(run.exit_code == exit_code);
+  CHECK_THAT(run.err, Contains(what));
+  const auto first_line = run.err.substr(0, run.err.find('\n'));
+  CHECK(first_line.starts_with("kvreplay capture: "));
+  CHECK(run.err == first_line + "\n" +
+                       (exit_code == 2 ? "`kvreplay help capture` explains the options.\n" : ""));
+}
+
+}  // namespace
+
+TEST_CASE("capture prints what ran and writes a trace that reads back") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  const auto out = folder / "t.h5";
+  const std::string model = "--model" + quoted(stories / "stories260K.gguf");
+  const auto run =
+      run_kvreplay("capture " + model + "--text" + quoted(stories / "given.txt") +
+                   "--max-tokens 100 --generate 20 --layers 0,2-3 --heads 1,7 --encoding u16log "
+                   "--perplexity --logprobs" +
+                   quoted(folder / "p.csv") + "--out" + quoted(out));
+  CHECK(run.exit_code == 0);
+  CHECK(run.err.empty());
+  for (const char* line :
+       {"100 of the 175 tokens", "up to 20 generated, greedy", "3 layers x 2 heads as u16log",
+        "of memory", "tokens/s", "perplexity ", "over 99 predicted", "120 tokens, row sums within"})
+    CHECK_THAT(run.out, Contains(line));
+  const TraceReader reader(out);
+  CHECK(reader.info().tokens == 120);
+  CHECK(reader.info().prompt_tokens == 100);
+  CHECK(reader.info().layers == std::vector<std::uint32_t>{0, 2, 3});
+  CHECK(reader.info().heads == std::vector<std::uint32_t>{1, 7});
+  // sha256sum of the file, as its README gives it.
+  CHECK(reader.info().model_sha256 ==
+        "c9e59ac936b6570745c60a2881434d812fbb2f40c17cafe2c11b132022c47e85");
+  CHECK_THAT(reader.info().source, Contains("given.txt") && Contains("100 of 175"));
+  const std::string csv = read_text(folder / "p.csv");
+  CHECK(csv.starts_with("position,token,log_probability\n1,"));
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 120);
+  CHECK(run_kvreplay("trace verify" + quoted(out)).exit_code == 0);
+
+  SECTION("an existing trace is only replaced when asked to") {
+    check_refused(model + "--tokens 1 --out" + quoted(out), 4, "exists");
+    CHECK(TraceReader(out).info().tokens == 120);
+    CHECK(
+        run_kvreplay("capture " + model + "--tokens 1 --overwrite --out" + quoted(out)).exit_code ==
+        0);
+    CHECK(TraceReader(out).info().tokens == 1);  // and n = 1 works
+  }
+  SECTION("token ids from a file and a text from standard input make the same prompt") {
+    std::string ids;
+    for (const auto id : reader.info().token_ids) ids += std::to_string(id) + "\n";
+    write_text(folder / "ids", ids);
+    const auto rest = " --max-tokens 100 --no-record --perplexity";
+    const auto perplexity = [](const std::string& text) {
+      return text.substr(text.find("perplexity"), 20);
+    };
+    const auto by_ids =
+        run_kvreplay("capture " + model + "--tokens '@" + (folder / "ids").string() + "'" + rest);
+    const auto by_pipe =
+        run_kvreplay("capture " + model + "--text -" + rest + " <" + quoted(stories / "given.txt"));
+    CHECK(by_ids.exit_code == 0);
+    CHECK(by_pipe.exit_code == 0);
+    CHECK(perplexity(by_ids.out) == perplexity(run.out));
+    CHECK(perplexity(by_pipe.out) == perplexity(run.out));
+  }
+}
+
+TEST_CASE("sampling repeats from its printed seed") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const std::string base = "capture --model" + quoted(stories / "stories260K.gguf") +
+                           "--tokens 1 --generate 60 --temperature 1 --no-record";
+  const auto text = [](const ProgramRun& run) { return run.out.substr(run.out.find("\ntext")); };
+  const auto first = run_kvreplay(base);
+  REQUIRE(first.exit_code == 0);
+  const auto seed = first.out.substr(first.out.find("seed ") + 5);
+  const auto again = run_kvreplay(base + " --seed " + seed.substr(0, seed.find('\n')));
+  CHECK(text(again) == text(first));
+  CHECK(text(run_kvreplay(base + " --seed 1")) != text(run_kvreplay(base + " --seed 2")));
+}
+
+TEST_CASE("wrong arguments of capture") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  const std::string model = "--model" + quoted(stories / "stories260K.gguf");
+  const std::string one = model + "--tokens 1 --no-record ";
+  check_refused("--tokens 1 --no-record", 2, "--model");
+  check_refused(model + "--tokens 1", 2, "--out");
+  check_refused(one + "--out x.h5", 2, "--no-record");
+  check_refused(model + "--no-record", 2, "--text or --tokens");
+  check_refused(one + "--text x", 2, "--text or --tokens");
+  check_refused(one + "--layers 5", 2, "--layers 5: the model has 0 to 4 only");
+  check_refused(one + "--layers 3-99", 2, "0 to 4");
+  check_refused(one + "--layers 3-2", 2, "backwards");
+  check_refused(one + "--heads 8", 2, "--heads 8: the model has 0 to 7 only");
+  for (const char* list : {"''", "a", "1,", "1-", "-1", "1.5", "0,,2", "99999999999"})
+    check_refused(one + "--heads=" + list, 2, "--heads");
+  check_refused(one + "--generate -1", 2, "--generate -1");
+  check_refused(one + "--max-tokens 0", 2, "--max-tokens 0");
+  check_refused(one + "--threads 0", 2, "--threads 0");
+  check_refused(one + "--temperature -1", 2, "--temperature");
+  check_refused(one + "--encoding fp8", 2, "fp8");
+  check_refused(one + "--generate 512", 2, "--beyond-context");
+  check_refused(model + "--tokens 1,512 --no-record", 2, "vocabulary of 512");
+  check_refused(model + "--tokens 1,x --no-record", 2, "\"x\"");
+  check_refused(model + "--tokens '' --no-record", 2, "--tokens");
+  CHECK(run_kvreplay("capture " + one + "--generate 520 --ignore-eos --beyond-context").exit_code ==
+        0);
+}
+
+TEST_CASE("bad input files of capture") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  const auto good = stories / "stories260K.gguf";
+  const std::string rest = "--tokens 1 --no-record";
+  check_refused("--model nowhere.gguf " + rest, 3, "nowhere.gguf");
+  check_refused("--model" + quoted(folder.path()) + rest, 3, folder.path().string());
+  write_text(folder / "empty.gguf", "");
+  check_refused("--model" + quoted(folder / "empty.gguf") + rest, 3, "empty.gguf");
+  write_text(folder / "text.gguf", "Call me Ishmael. Some years ago, never mind how long.");
+  check_refused("--model" + quoted(folder / "text.gguf") + rest, 3, "text.gguf");
+  const std::string bytes = read_text(good);
+  for (const std::size_t size : {std::size_t{10}, bytes.size() / 100, bytes.size() - 1}) {
+    write_text(folder / "cut.gguf", bytes.substr(0, size));
+    check_refused("--model" + quoted(folder / "cut.gguf") + rest, 3, "cut.gguf");
+  }
+
+  const std::string model = "--model" + quoted(good) + "--no-record ";
+  check_refused(model + "--text nowhere.txt", 3, "nowhere.txt");
+  check_refused(model + "--text" + quoted(folder.path()), 3, "folder");
+  write_text(folder / "empty.txt", "");
+  check_refused(model + "--text" + quoted(folder / "empty.txt"), 3, "empty");
+  check_refused(model + "--tokens @nowhere.ids", 3, "nowhere.ids");
+  write_text(folder / "noise", std::string("\x00\xff\xfe\x01\xc3\x28", 6));
+  CHECK(run_kvreplay("capture " + model + "--text" + quoted(folder / "noise")).exit_code == 0);
+}
+
+TEST_CASE("outputs that cannot be written") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  const std::string base =
+      "--model" + quoted(stories / "stories260K.gguf") + "--text" + quoted(stories / "given.txt");
+  check_refused(base + "--out" + quoted(folder / "no") + "/t.h5", 4, "folder does not exist");
+  check_refused(base + "--out" + quoted(folder.path()), 4, folder.path().string());
+  check_refused(base + "--no-record --perplexity --logprobs /nowhere/p.csv", 4, "/nowhere/p.csv");
+
+  if (geteuid() != 0) return;  // a small tmpfs needs root
+  std::filesystem::create_directory(folder / "small");
+  REQUIRE(mount("tmpfs", (folder / "small").c_str(), "tmpfs", 0, "size=1m") == 0);
+  check_refused(base + "--out" + quoted(folder / "small/t.h5"), 4, "free");
+  CHECK(std::filesystem::is_empty(folder / "small"));
+  umount2((folder / "small").c_str(), MNT_DETACH);
+}
+
+TEST_CASE("Ctrl-C leaves the whole rows and says so") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  // Endless enough: the signal comes as soon as the trace is there.
+  const auto out = folder / "t.h5";
+  const auto run = run_kvreplay(
+      "capture --model" + quoted(stories / "stories260K.gguf") +
+      "--tokens 1 --generate 6000 --ignore-eos --beyond-context --layers 0 --heads 0 --out" +
+      quoted(out) + "& pid=$!; while [ ! -e" + quoted(out) +
+      ".partial ]; do sleep 0.01; done; "
+      "sleep 0.3; kill -INT $pid; wait $pid; exit $?; true");
+  CHECK(run.exit_code == 130);
+  CHECK_THAT(run.err, Contains("of 6001 tokens") && Contains("t.h5.partial keeps rows 0 to"));
+  CHECK_FALSE(std::filesystem::exists(out));
+  const TraceReader reader(out.string() + ".partial", Incomplete::take_whole_rows);
+  CHECK(reader.info().tokens > 0);
+  CHECK(reader.info().tokens < 6001);
+  const ProgramRun refused = run_kvreplay("trace verify" + quoted(out.string() + ".partial"));
+  CHECK(refused.exit_code == 3);
+}
+
+}  // namespace kvreplay::testing
