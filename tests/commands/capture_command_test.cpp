@@ -14,7 +14,7 @@ using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::Matches;
 
-std::string quoted(const std::filesystem::path& path) {
+std::string in_quotes(const std::filesystem::path& path) {
   return " '" + path.string() + "' ";
 }
 
@@ -41,12 +41,12 @@ TEST_CASE("capture prints what ran and writes a trace that reads back") {
   if (stories.empty()) return;
   const TemporaryFolder folder;
   const auto out = folder / "t.h5";
-  const std::string model = "--model" + quoted(stories / "stories260K.gguf");
+  const std::string model = "--model" + in_quotes(stories / "stories260K.gguf");
   const auto run =
-      run_kvreplay("capture " + model + "--text" + quoted(stories / "given.txt") +
+      run_kvreplay("capture " + model + "--text" + in_quotes(stories / "given.txt") +
                    "--max-tokens 100 --generate 20 --layers 0,2-3 --heads 1,7 --encoding u16log "
                    "--perplexity --logprobs" +
-                   quoted(folder / "p.csv") + "--out" + quoted(out));
+                   in_quotes(folder / "p.csv") + "--out" + in_quotes(out));
   CHECK(run.exit_code == 0);
   CHECK(run.err.empty());
   for (const char* line :
@@ -65,14 +65,13 @@ TEST_CASE("capture prints what ran and writes a trace that reads back") {
   const std::string csv = read_text(folder / "p.csv");
   CHECK(csv.starts_with("position,token,log_probability\n1,"));
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 120);
-  CHECK(run_kvreplay("trace verify" + quoted(out)).exit_code == 0);
+  CHECK(run_kvreplay("trace verify" + in_quotes(out)).exit_code == 0);
 
   SECTION("an existing trace is only replaced when asked to") {
-    check_refused(model + "--tokens 1 --out" + quoted(out), 4, "exists");
+    check_refused(model + "--tokens 1 --out" + in_quotes(out), 4, "exists");
     CHECK(TraceReader(out).info().tokens == 120);
-    CHECK(
-        run_kvreplay("capture " + model + "--tokens 1 --overwrite --out" + quoted(out)).exit_code ==
-        0);
+    CHECK(run_kvreplay("capture " + model + "--tokens 1 --overwrite --out" + in_quotes(out))
+              .exit_code == 0);
     CHECK(TraceReader(out).info().tokens == 1);  // and n = 1 works
   }
   SECTION("token ids from a file and a text from standard input make the same prompt") {
@@ -85,8 +84,8 @@ TEST_CASE("capture prints what ran and writes a trace that reads back") {
     };
     const auto by_ids =
         run_kvreplay("capture " + model + "--tokens '@" + (folder / "ids").string() + "'" + rest);
-    const auto by_pipe =
-        run_kvreplay("capture " + model + "--text -" + rest + " <" + quoted(stories / "given.txt"));
+    const auto by_pipe = run_kvreplay("capture " + model + "--text -" + rest + " <" +
+                                      in_quotes(stories / "given.txt"));
     CHECK(by_ids.exit_code == 0);
     CHECK(by_pipe.exit_code == 0);
     CHECK(perplexity(by_ids.out) == perplexity(run.out));
@@ -97,7 +96,7 @@ TEST_CASE("capture prints what ran and writes a trace that reads back") {
 TEST_CASE("sampling repeats from its printed seed") {
   const auto stories = shared_or_skip("data/stories260K");
   if (stories.empty()) return;
-  const std::string base = "capture --model" + quoted(stories / "stories260K.gguf") +
+  const std::string base = "capture --model" + in_quotes(stories / "stories260K.gguf") +
                            "--tokens 1 --generate 60 --temperature 1 --no-record";
   const auto text = [](const ProgramRun& run) { return run.out.substr(run.out.find("\ntext")); };
   const auto first = run_kvreplay(base);
@@ -112,7 +111,7 @@ TEST_CASE("wrong arguments of capture") {
   const auto stories = shared_or_skip("data/stories260K");
   if (stories.empty()) return;
   const TemporaryFolder folder;
-  const std::string model = "--model" + quoted(stories / "stories260K.gguf");
+  const std::string model = "--model" + in_quotes(stories / "stories260K.gguf");
   const std::string one = model + "--tokens 1 --no-record ";
   check_refused("--tokens 1 --no-record", 2, "--model");
   check_refused(model + "--tokens 1", 2, "--out");
@@ -145,41 +144,41 @@ TEST_CASE("bad input files of capture") {
   const auto good = stories / "stories260K.gguf";
   const std::string rest = "--tokens 1 --no-record";
   check_refused("--model nowhere.gguf " + rest, 3, "nowhere.gguf");
-  check_refused("--model" + quoted(folder.path()) + rest, 3, folder.path().string());
+  check_refused("--model" + in_quotes(folder.path()) + rest, 3, folder.path().string());
   write_text(folder / "empty.gguf", "");
-  check_refused("--model" + quoted(folder / "empty.gguf") + rest, 3, "empty.gguf");
+  check_refused("--model" + in_quotes(folder / "empty.gguf") + rest, 3, "empty.gguf");
   write_text(folder / "text.gguf", "Call me Ishmael. Some years ago, never mind how long.");
-  check_refused("--model" + quoted(folder / "text.gguf") + rest, 3, "text.gguf");
+  check_refused("--model" + in_quotes(folder / "text.gguf") + rest, 3, "text.gguf");
   const std::string bytes = read_text(good);
   for (const std::size_t size : {std::size_t{10}, bytes.size() / 100, bytes.size() - 1}) {
     write_text(folder / "cut.gguf", bytes.substr(0, size));
-    check_refused("--model" + quoted(folder / "cut.gguf") + rest, 3, "cut.gguf");
+    check_refused("--model" + in_quotes(folder / "cut.gguf") + rest, 3, "cut.gguf");
   }
 
-  const std::string model = "--model" + quoted(good) + "--no-record ";
+  const std::string model = "--model" + in_quotes(good) + "--no-record ";
   check_refused(model + "--text nowhere.txt", 3, "nowhere.txt");
-  check_refused(model + "--text" + quoted(folder.path()), 3, "folder");
+  check_refused(model + "--text" + in_quotes(folder.path()), 3, "folder");
   write_text(folder / "empty.txt", "");
-  check_refused(model + "--text" + quoted(folder / "empty.txt"), 3, "empty");
+  check_refused(model + "--text" + in_quotes(folder / "empty.txt"), 3, "empty");
   check_refused(model + "--tokens @nowhere.ids", 3, "nowhere.ids");
   write_text(folder / "noise", std::string("\x00\xff\xfe\x01\xc3\x28", 6));
-  CHECK(run_kvreplay("capture " + model + "--text" + quoted(folder / "noise")).exit_code == 0);
+  CHECK(run_kvreplay("capture " + model + "--text" + in_quotes(folder / "noise")).exit_code == 0);
 }
 
 TEST_CASE("outputs that cannot be written") {
   const auto stories = shared_or_skip("data/stories260K");
   if (stories.empty()) return;
   const TemporaryFolder folder;
-  const std::string base =
-      "--model" + quoted(stories / "stories260K.gguf") + "--text" + quoted(stories / "given.txt");
-  check_refused(base + "--out" + quoted(folder / "no") + "/t.h5", 4, "folder does not exist");
-  check_refused(base + "--out" + quoted(folder.path()), 4, folder.path().string());
+  const std::string base = "--model" + in_quotes(stories / "stories260K.gguf") + "--text" +
+                           in_quotes(stories / "given.txt");
+  check_refused(base + "--out" + in_quotes(folder / "no" / "t.h5"), 4, "folder does not exist");
+  check_refused(base + "--out" + in_quotes(folder.path()), 4, folder.path().string());
   check_refused(base + "--no-record --perplexity --logprobs /nowhere/p.csv", 4, "/nowhere/p.csv");
 
   if (geteuid() != 0) return;  // a small tmpfs needs root
   std::filesystem::create_directory(folder / "small");
   REQUIRE(mount("tmpfs", (folder / "small").c_str(), "tmpfs", 0, "size=1m") == 0);
-  check_refused(base + "--out" + quoted(folder / "small/t.h5"), 4, "free");
+  check_refused(base + "--out" + in_quotes(folder / "small/t.h5"), 4, "free");
   CHECK(std::filesystem::is_empty(folder / "small"));
   umount2((folder / "small").c_str(), MNT_DETACH);
 }
@@ -190,19 +189,22 @@ TEST_CASE("Ctrl-C leaves the whole rows and says so") {
   const TemporaryFolder folder;
   // Endless enough: the signal comes as soon as the trace is there.
   const auto out = folder / "t.h5";
-  const auto run = run_kvreplay(
-      "capture --model" + quoted(stories / "stories260K.gguf") +
+  const std::string command =
+      std::string("'") + KVREPLAY_EXECUTABLE + "' capture --model" +
+      in_quotes(stories / "stories260K.gguf") +
       "--tokens 1 --generate 6000 --ignore-eos --beyond-context --layers 0 --heads 0 --out" +
-      quoted(out) + "& pid=$!; while [ ! -e" + quoted(out) +
-      ".partial ]; do sleep 0.01; done; "
-      "sleep 0.3; kill -INT $pid; wait $pid; exit $?; true");
-  CHECK(run.exit_code == 130);
-  CHECK_THAT(run.err, Contains("of 6001 tokens") && Contains("t.h5.partial keeps rows 0 to"));
+      in_quotes(out) + ">/dev/null 2>" + in_quotes(folder / "err") + "& pid=$!; while [ ! -e" +
+      in_quotes(out.string() + ".partial") +
+      "]; do sleep 0.01; done; sleep 0.3; kill -INT $pid; wait $pid";
+  const int status = std::system(command.c_str());
+  const std::string err = read_text(folder / "err");
+  CHECK(WEXITSTATUS(status) == 130);
+  CHECK_THAT(err, Contains("of 6001 tokens") && Contains("t.h5.partial keeps rows 0 to"));
   CHECK_FALSE(std::filesystem::exists(out));
   const TraceReader reader(out.string() + ".partial", Incomplete::take_whole_rows);
   CHECK(reader.info().tokens > 0);
   CHECK(reader.info().tokens < 6001);
-  const ProgramRun refused = run_kvreplay("trace verify" + quoted(out.string() + ".partial"));
+  const ProgramRun refused = run_kvreplay("trace verify" + in_quotes(out.string() + ".partial"));
   CHECK(refused.exit_code == 3);
 }
 
