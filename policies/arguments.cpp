@@ -1,0 +1,139 @@
+#include "policies/arguments.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+namespace kvreplay {
+namespace {
+
+template <class Number>
+std::optional<Number> whole_number(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<Amount> parse_amount(std::string_view text) {
+  if (const auto count = whole_number<std::uint32_t>(text)) return Amount{*count};
+  const auto share = whole_number<double>(text);
+  if (share && *share >= 0 && *share < 1) return Amount{*share};
+  return std::nullopt;
+}
+
+std::string joined(const std::vector<std::string>& words, std::string_view separator) {
+  std::string text;
+  for (const auto& word : words) {
+    if (!text.empty()) text += separator;
+    text += word;
+  }
+  return text;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::uint32_t Amount::of(Budget budget) const {
+  if (!is_share()) return std::get<std::uint32_t>(value);
+  // 0.29 * 100 is 28.999...: a share that names a whole number means it.
+  return static_cast<std::uint32_t>(std::floor(std::get<double>(value) * budget.tokens + 1e-9));
+}
+
+std::string Parameter::range() const {
+  switch (kind) {
+    case Kind::amount:
+      return "a count of tokens, or a share of the budget below 1 such as 0.5";
+    case Kind::integer:
+      return "a whole number from 0 to " +
+             std::to_string(std::numeric_limits<std::uint64_t>::max());
+    case Kind::choice:
+      return joined(choices, "|");
+  }
+  throw std::logic_error("unknown kind of parameter");
+}
+
+void Arguments::set(std::string_view policy, const std::vector<Parameter>& parameters,
+                    std::string_view name, std::string_view value) {
+  const auto fail = [&](const std::string& what) {
+    throw std::invalid_argument("policy " + std::string(policy) + ": " + what);
+  };
+  const auto parameter = std::find_if(parameters.begin(), parameters.end(),
+                                      [&](const Parameter& one) { return one.name == name; });
+  if (parameter == parameters.end()) {
+    std::vector<std::string> names;
+    for (const auto& one : parameters) names.push_back(one.name);
+    const auto nearest = nearest_name(name, names);
+    fail("unknown parameter \"" + std::string(name) + "\"" +
+         (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?") +
+         (names.empty() ? " (it has none)" : " (it has: " + joined(names, ", ") + ")"));
+  }
+  if (has(name)) fail("parameter \"" + std::string(name) + "\" is given twice");
+  std::optional<Value> parsed;
+  switch (parameter->kind) {
+    case Parameter::Kind::amount:
+      parsed = parse_amount(value);
+      break;
+    case Parameter::Kind::integer:
+      parsed = whole_number<std::uint64_t>(value);
+      break;
+    case Parameter::Kind::choice:
+      if (std::find(parameter->choices.begin(), parameter->choices.end(), value) !=
+          parameter->choices.end()) {
+        parsed = std::string(value);
+      }
+      break;
+  }
+  if (!parsed) {
+    fail(std::string(name) + "=" + std::string(value) + " is not " + parameter->range());
+  }
+  values_.emplace(name, *parsed);
+}
+
+std::optional<Amount> Arguments::amount(std::string_view name) const {
+  const auto found = values_.find(name);
+  if (found == values_.end()) return std::nullopt;
+  return std::get<Amount>(found->second);
+}
+
+std::uint64_t Arguments::integer(std::string_view name, std::uint64_t otherwise) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? otherwise : std::get<std::uint64_t>(found->second);
+}
+
+std::string Arguments::choice(std::string_view name, std::string_view otherwise) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? std::string(otherwise) : std::get<std::string>(found->second);
+}
+
+std::string nearest_name(std::string_view text, const std::vector<std::string>& names) {
+  std::string nearest;
+  std::size_t least = std::max<std::size_t>(2, text.size() / 2) + 1;
+  for (const auto& name : names) {
+    const std::size_t distance = edit_distance(text, name);
+    if (distance < least && distance < name.size()) {
+      least = distance;
+      nearest = name;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace kvreplay

@@ -1,0 +1,27 @@
+// H2O as deployed, with the accumulated score divided by the number of rows it was summed over, so
+// that old tokens have no head start. The paper reports it as worse.
+#include "policies/composition.hpp"
+#include "policies/registry.hpp"
+
+namespace kvreplay {
+namespace {
+
+std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& setting) {
+  const Parts parts = heavy_and_recent("h2o-mean", arguments, setting.budget);
+  const RowForm rows = rows_argument(arguments);
+  return std::make_unique<Composition>(
+      parts, std::make_unique<MeanRanking>(),
+      Traits{.rows = rows,
+             .parameters = "heavy=" + std::to_string(parts.ranked) + ":recent=" +
+                           std::to_string(parts.recent) + ":rows=" + std::string(name(rows))});
+}
+
+const Registration registration(
+    {.name = "h2o-mean",
+     .summary = "the highest mean attention and a sliding window",
+     .parameters = {heavy_parameter(), recent_parameter("what heavy leaves"), rows_parameter()},
+     .needs = {Need::rows},
+     .make = &make});
+
+}  // namespace
+}  // namespace kvreplay

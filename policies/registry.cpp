@@ -1,0 +1,112 @@
+#include "policies/registry.hpp"
+
+#include <stdexcept>
+
+namespace kvreplay {
+namespace {
+
+Registry& registry() {
+  static Registry policies;  // made by the first policy that registers itself
+  return policies;
+}
+
+const PolicyEntry& find_policy(std::string_view name) {
+  const auto found = registry().find(name);
+  if (found != registry().end()) return found->second;
+  std::vector<std::string> names;
+  std::string list;
+  for (const auto& [known, entry] : registry()) {
+    names.push_back(known);
+    list += (list.empty() ? "" : ", ") + known;
+  }
+  const auto nearest = nearest_name(name, names);
+  throw std::invalid_argument("unknown policy \"" + std::string(name) + "\"" +
+                              (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?") +
+                              " (policies: " + list + ")");
+}
+
+/// Cuts `text` at every `separator`; an empty text is one empty piece.
+std::vector<std::string_view> pieces_of(std::string_view text, char separator) {
+  std::vector<std::string_view> pieces;
+  while (true) {
+    const auto end = text.find(separator);
+    pieces.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return pieces;
+    text.remove_prefix(end + 1);
+  }
+}
+
+PolicyRequest parse_policy(std::string_view text) {
+  const auto pieces = pieces_of(text, ':');
+  if (pieces[0].empty()) {
+    throw std::invalid_argument(
+        "a policy without a name in --policy (write name[:key=value]..., commas between policies)");
+  }
+  PolicyRequest request;
+  request.entry = &find_policy(pieces[0]);
+  for (std::size_t i = 1; i < pieces.size(); ++i) {
+    const auto equals = pieces[i].find('=');
+    if (equals == std::string_view::npos) {
+      throw std::invalid_argument("policy " + request.entry->name + ": \"" +
+                                  std::string(pieces[i]) + "\" is not of the form key=value");
+    }
+    request.arguments.set(request.entry->name, request.entry->parameters,
+                          pieces[i].substr(0, equals), pieces[i].substr(equals + 1));
+  }
+  return request;
+}
+
+}  // namespace
+
+Registration::Registration(PolicyEntry entry) {
+  const std::string name = entry.name;
+  if (!registry().emplace(name, std::move(entry)).second) {
+    throw std::logic_error("two policies are called " + name);
+  }
+}
+
+const Registry& registered_policies() {
+  return registry();
+}
+
+std::vector<PolicyRequest> parse_policies(std::string_view text) {
+  std::vector<PolicyRequest> requests;
+  for (const auto piece : pieces_of(text, ',')) requests.push_back(parse_policy(piece));
+  return requests;
+}
+
+std::string_view name(Need need) {
+  switch (need) {
+    case Need::rows:
+      return "rows";
+    case Need::future_rows:
+      return "future rows";
+    case Need::keys:
+      return "keys";
+    case Need::values:
+      return "values";
+  }
+  throw std::logic_error("unknown need");
+}
+
+std::string_view name(Scope scope) {
+  switch (scope) {
+    case Scope::head:
+      return "head";
+    case Scope::group:
+      return "group";
+    case Scope::layer:
+      return "layer";
+  }
+  throw std::logic_error("unknown scope");
+}
+
+Scope parse_scope(std::string_view text) {
+  for (const auto scope : {Scope::head, Scope::group, Scope::layer}) {
+    if (name(scope) == text) return scope;
+  }
+  throw std::invalid_argument("unknown scope \"" + std::string(text) +
+                              "\" (scopes: head, group, layer)");
+}
+
+}  // namespace kvreplay
