@@ -1,4 +1,4 @@
-// The k-th largest of many non-negative weights, without sorting them.
+// The largest of many weights that are not negative, by number or by mass, without sorting them.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -45,8 +46,34 @@ class Selection {
     return {*at, wanted - static_cast<std::uint32_t>(above)};
   }
 
+  /// The same for the fewest of the largest weights whose sum reaches `sum`; all weights where
+  /// their sum falls short of it. None belong where sum <= 0.
+  Rank reaching(std::span<const Weight> weights, double sum) {
+    if (!(sum > 0)) return {std::numeric_limits<Weight>::infinity(), 0};
+    sum *= 1 - 1e-12;  // the order of addition must not decide
+    masses_.fill(0);
+    for (const Weight weight : weights) masses_[bucket(weight)] += weight;
+    std::size_t crossing = kBuckets - 1;
+    while (crossing > 0 && masses_[crossing] < sum) sum -= masses_[crossing--];
+    members_.clear();
+    for (const Weight weight : weights) {
+      if (bucket(weight) == crossing) members_.push_back(weight);
+    }
+    if (members_.empty()) return {Weight{0}, 0};
+    std::sort(members_.begin(), members_.end(), std::greater<>());
+    Rank rank{members_[0], 0};
+    for (const Weight weight : members_) {
+      if (weight != rank.weight) rank = {weight, 0};
+      ++rank.equals;
+      sum -= weight;
+      if (sum <= 0) break;
+    }
+    return rank;
+  }
+
  private:
   std::array<std::uint32_t, kBuckets> counts_;
+  std::array<double, kBuckets> masses_;
   std::vector<Weight> members_;
 };
 

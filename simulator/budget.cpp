@@ -1,0 +1,119 @@
+#include "simulator/budget.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace kvreplay {
+namespace {
+
+constexpr std::size_t kMostBudgets = 100'000;
+
+[[noreturn]] void refuse(std::string_view piece, const std::string& why) {
+  throw std::invalid_argument("budget \"" + std::string(piece) + "\": " + why);
+}
+
+std::string number_text(double value) {
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+  return {buffer.data(), end};
+}
+
+BudgetRequest parse_one(std::string_view text, std::string_view piece) {
+  BudgetRequest request;
+  if (text.ends_with('%')) {
+    request.percent = true;
+    text.remove_suffix(1);
+  }
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), request.amount,
+                                            std::chars_format::fixed);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
+    refuse(piece,
+           "not a count such as 64, a percentage such as 20%, or a range first:last:step such as "
+           "10%:50%:10%");
+  }
+  if (!request.percent && request.amount != std::floor(request.amount)) {
+    refuse(piece, "a count of tokens is a whole number; write a percentage of n with a % sign");
+  }
+  if (!(request.amount > 0)) refuse(piece, "a budget holds at least one token");
+  if (request.percent && request.amount > 100) refuse(piece, "more than 100% of the tokens");
+  if (request.amount > std::numeric_limits<std::uint32_t>::max()) {
+    refuse(piece, "more tokens than any trace holds");
+  }
+  return request;
+}
+
+void add_range(std::string_view piece, std::vector<BudgetRequest>& requests) {
+  const auto first_colon = piece.find(':');
+  const auto second_colon = piece.find(':', first_colon + 1);
+  if (second_colon == std::string_view::npos ||
+      piece.find(':', second_colon + 1) != std::string_view::npos) {
+    refuse(piece, "a range is written first:last:step, for example 64:1024:64 or 10%:50%:10%");
+  }
+  const auto first = parse_one(piece.substr(0, first_colon), piece);
+  const auto last = parse_one(piece.substr(first_colon + 1, second_colon - first_colon - 1), piece);
+  const auto step = parse_one(piece.substr(second_colon + 1), piece);
+  if (first.percent != last.percent || first.percent != step.percent) {
+    refuse(piece, "first, last and step must all be counts or all be percentages");
+  }
+  if (first.amount > last.amount) refuse(piece, "the range ends before it begins");
+  // A step that does not fit evenly in binary, such as 0.1, must still reach the last value.
+  const double count = std::floor((last.amount - first.amount) / step.amount + 1e-9) + 1;
+  if (count > kMostBudgets) {
+    refuse(piece, "more than " + std::to_string(kMostBudgets) + " budgets; take a larger step");
+  }
+  for (double i = 0; i < count; ++i) {
+    const double exact = first.amount + i * step.amount;
+    requests.push_back({std::round(exact * 1e9) / 1e9, first.percent});
+  }
+}
+
+}  // namespace
+
+std::string BudgetRequest::text() const {
+  return number_text(amount) + (percent ? "%" : "");
+}
+
+std::vector<BudgetRequest> parse_budgets(std::string_view text) {
+  std::vector<BudgetRequest> requests;
+  while (true) {
+    const auto comma = text.find(',');
+    const auto piece = text.substr(0, comma);
+    if (piece.find(':') != std::string_view::npos) {
+      add_range(piece, requests);
+    } else {
+      requests.push_back(parse_one(piece, piece));
+    }
+    if (requests.size() > kMostBudgets) refuse(piece, "too many budgets in one run");
+    if (comma == std::string_view::npos) return requests;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::vector<ResolvedBudget> resolve_budgets(const std::vector<BudgetRequest>& requests,
+                                            std::uint32_t n, std::string_view trace) {
+  std::vector<ResolvedBudget> budgets;
+  for (const auto& request : requests) {
+    double tokens = request.amount;
+    if (request.percent) {
+      // 29% of 100 is 28.999... in binary; it means 29.
+      tokens = std::max(1.0, std::floor(request.amount * n / 100 + 1e-9));
+    }
+    if (tokens > n) {
+      throw std::invalid_argument("budget " + request.text() + " is above the " +
+                                  std::to_string(n) + " tokens of " + std::string(trace) +
+                                  "; 100% is the most");
+    }
+    const Budget budget{static_cast<std::uint32_t>(tokens)};
+    const bool known = std::any_of(budgets.begin(), budgets.end(), [&](const auto& other) {
+      return other.budget.tokens == budget.tokens;
+    });
+    if (!known) budgets.push_back({request.text(), budget});
+  }
+  return budgets;
+}
+
+}  // namespace kvreplay

@@ -1,0 +1,35 @@
+// Budgets as a user asks for them: "64", "20%", "64:1024:64", lists of these.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policies/policy.hpp"
+
+namespace kvreplay {
+
+/// A budget that still has to learn the length of the sequence.
+struct BudgetRequest {
+  double amount = 0;
+  bool percent = false;  ///< of n, rounded down, at least 1 token
+
+  std::string text() const;  ///< "20%", "64"
+};
+
+/// Comma-separated counts, percentages and inclusive ranges first:last:step. Throws
+/// std::invalid_argument saying what is wrong with which piece.
+std::vector<BudgetRequest> parse_budgets(std::string_view text);
+
+struct ResolvedBudget {
+  std::string text;
+  Budget budget;
+};
+
+/// For a sequence of n tokens, in the order asked for; of several that come to the same number of
+/// tokens the first stays. Throws std::invalid_argument for one above n, naming `trace`.
+std::vector<ResolvedBudget> resolve_budgets(const std::vector<BudgetRequest>& requests,
+                                            std::uint32_t n, std::string_view trace);
+
+}  // namespace kvreplay

@@ -1,0 +1,190 @@
+#include "simulator/cell.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "simulator/row_sums.hpp"
+
+namespace kvreplay {
+namespace {
+
+constexpr std::size_t kMassLoss = 0;
+constexpr std::size_t kFirstMiss = 1;
+
+}  // namespace
+
+std::vector<std::string> metric_names(const std::vector<NeededRule>& needed) {
+  std::vector<std::string> names = {"mass_loss"};
+  for (const auto& rule : needed) names.emplace_back(rule.metric());
+  for (const auto* name : {"kept", "visible", "turnover", "age"}) names.emplace_back(name);
+  return names;
+}
+
+Cell::Cell(const ReplayPlan& plan, const CellPlan& cell)
+    : plan_(plan),
+      cell_(cell),
+      first_measured_(plan.steps == Steps::all ? 0 : cell.budget.budget.tokens),
+      samples_(metric_names(plan.needed).size()) {}
+
+void Cell::start(const UnitPlan& unit) {
+  const Setting setting{.budget = cell_.budget.budget,
+                        .tokens = plan_.tokens,
+                        .layer = unit.layer,
+                        .unit = unit.index};
+  const auto& policy = cell_.policy;
+  if (const auto* make = std::get_if<CacheFactory>(&policy.entry->make)) {
+    cache_ = (*make)(policy.arguments, setting);
+  } else {
+    choice_ = std::get<ChoiceFactory>(policy.entry->make)(policy.arguments, setting);
+  }
+  kept_.clear(plan_.tokens);
+  evicted_.clear();
+  for (auto& samples : samples_) samples.clear();
+  zero_mass_rows_ = 0;
+}
+
+void Cell::step(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace) {
+  evicted_.clear();
+  if (cache_) {
+    step_cache(i, rows, workspace);
+  } else {
+    step_choice(i, rows, workspace);
+  }
+}
+
+void Cell::step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace) {
+  const Traits& traits = cache_->traits();
+  const bool hides_newcomer = !traits.sees_newcomer && kept_.size() >= traits.capacity;
+  const std::uint32_t visible = kept_.size() + (hides_newcomer ? 0 : 1);
+  const bool sees_all = visible == i + 1;
+  // A cache that can hold the whole sequence never asks its policy.
+  const RowForm form = traits.capacity < plan_.tokens ? traits.rows : RowForm::none;
+
+  if (!hides_newcomer) kept_.append(i);
+  const bool shared = rows.size() > 1;
+  if (form != RowForm::none && shared) {
+    std::fill_n(workspace.shared_weights.begin(), visible, 0.0);
+  }
+  for (const RowView& row : rows) {
+    if (sees_all && measures(i)) measure_whole_row(row);
+    double* const weights = workspace.weights.data();
+    double sum = row.sum;
+    if (!sees_all && (measures(i) || form != RowForm::none)) {
+      sum = gather_row(row.weights.data(), kept_.tokens(), weights);
+      if (measures(i)) measure_row(row, sum);
+    } else if (form != RowForm::none) {
+      copy_row(row.weights, weights);
+    }
+    if (form == RowForm::none) continue;
+    double scale = 1;
+    if (form == RowForm::renormalised) {
+      if (!(sum > 0)) ++zero_mass_rows_;
+      scale = sum > 0 ? 1 / sum : 0;
+    }
+    if (shared) {
+      double* const total = workspace.shared_weights.data();
+      for (std::uint32_t slot = 0; slot < visible; ++slot) total[slot] += weights[slot] * scale;
+    } else if (scale != 1) {
+      for (std::uint32_t slot = 0; slot < visible; ++slot) weights[slot] *= scale;
+    }
+  }
+  const std::uint32_t held_before = kept_.size() - (hides_newcomer ? 0 : 1);
+  if (hides_newcomer) kept_.append(i);
+  if (form != RowForm::none) {
+    const auto& weights = shared ? workspace.shared_weights : workspace.weights;
+    cache_->observe({i, kept_.tokens()}, std::span(weights).first(visible));
+  }
+  evict(i);
+  if (measures(i)) {
+    const auto left = std::count_if(evicted_.begin(), evicted_.end(),
+                                    [i](std::uint32_t token) { return token != i; });
+    measure_set(i, visible, held_before == 0 ? 0 : static_cast<double>(left) / held_before);
+  }
+}
+
+void Cell::evict(std::uint32_t i) {
+  while (kept_.size() > cache_->traits().capacity) {
+    const Slot slot = cache_->victim({i, kept_.tokens()});
+    if (index(slot) >= kept_.size()) {
+      throw std::logic_error("policy " + full_name(cell_) + " evicts slot " +
+                             std::to_string(index(slot)) + " of " + std::to_string(kept_.size()) +
+                             " at step " + std::to_string(i));
+    }
+    evicted_.push_back(kept_.erase(slot));
+    cache_->dropped(slot);
+  }
+}
+
+void Cell::step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace) {
+  double* const total = workspace.shared_weights.data();
+  std::fill_n(total, i + 1, 0.0);
+  for (const RowView& row : rows) {
+    for (std::uint32_t j = 0; j <= i; ++j) total[j] += static_cast<double>(row.weights[j]);
+  }
+  auto& chosen = workspace.chosen;
+  chosen.assign(kept_.tokens().begin(), kept_.tokens().end());
+  choice_->choose(i, std::span<const double>(total, i + 1), chosen);
+  check_choice(i, chosen);
+
+  const std::uint32_t held_before = kept_.size();
+  std::uint32_t stayed = 0;
+  for (const auto token : chosen) stayed += kept_.bits().test(token) ? 1 : 0;
+  chosen.push_back(i);
+  kept_.replace(chosen);
+  if (measures(i)) {
+    for (const RowView& row : rows) {
+      if (chosen.size() == i + 1) {
+        measure_whole_row(row);
+      } else {
+        measure_row(row, gather_row(row.weights.data(), chosen, workspace.weights.data()));
+      }
+    }
+  }
+  const auto visible = static_cast<std::uint32_t>(chosen.size());
+  kept_.erase(Slot{visible - 1});
+  if (measures(i)) {
+    const std::uint32_t left = held_before - stayed;
+    measure_set(i, visible, held_before == 0 ? 0 : static_cast<double>(left) / held_before);
+  }
+}
+
+void Cell::check_choice(std::uint32_t i, std::span<const std::uint32_t> chosen) const {
+  bool valid = chosen.size() <= choice_->traits().capacity;
+  for (std::size_t at = 0; at < chosen.size(); ++at) {
+    valid = valid && chosen[at] < i && (at == 0 || chosen[at - 1] < chosen[at]);
+  }
+  if (!valid) {
+    throw std::logic_error("policy " + full_name(cell_) + " chose tokens for row " +
+                           std::to_string(i) +
+                           " that do not ascend, are not earlier or are too many");
+  }
+}
+
+void Cell::measure_row(const RowView& row, double visible_sum) {
+  // Relative to the row's own sum: rows in half precision sum to 1 only within 1e-3, and a set that
+  // holds every token must lose exactly nothing.
+  const double loss = row.sum > 0 ? (row.sum - visible_sum) / row.sum : 0;
+  samples_[kMassLoss].add(std::max(0.0, loss));
+  for (std::size_t rule = 0; rule < row.needed.size(); ++rule) {
+    if (row.needed_sizes[rule] == 0) continue;
+    samples_[kFirstMiss + rule].add(static_cast<double>(kept_.bits().missing(row.needed[rule])) /
+                                    row.needed_sizes[rule]);
+  }
+}
+
+void Cell::measure_whole_row(const RowView& row) {
+  samples_[kMassLoss].add(0);
+  for (std::size_t rule = 0; rule < row.needed.size(); ++rule) {
+    if (row.needed_sizes[rule] != 0) samples_[kFirstMiss + rule].add(0);
+  }
+}
+
+void Cell::measure_set(std::uint32_t i, std::uint32_t visible, double turnover) {
+  const std::size_t first = kFirstMiss + plan_.needed.size();
+  samples_[first].add(kept_.size());
+  samples_[first + 1].add(visible);
+  samples_[first + 2].add(turnover);
+  if (kept_.size() > 0) samples_[first + 3].add(i - kept_.mean_token());
+}
+
+}  // namespace kvreplay

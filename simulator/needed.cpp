@@ -1,0 +1,158 @@
+#include "simulator/needed.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace kvreplay {
+namespace {
+
+constexpr std::array kKinds = {NeededRule::Kind::threshold, NeededRule::Kind::top,
+                               NeededRule::Kind::mass, NeededRule::Kind::mean};
+
+std::string_view name(NeededRule::Kind kind) {
+  return NeededRule{.kind = kind}.metric().substr(std::string_view("miss_").size());
+}
+
+template <class Number>
+bool parse_whole(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return !text.empty() && error == std::errc() && end == text.data() + text.size();
+}
+
+NeededRule parse_rule(std::string_view text) {
+  const auto colon = text.find(':');
+  const bool has_value = colon != std::string_view::npos;
+  const auto word = text.substr(0, colon);
+  const auto value = has_value ? text.substr(colon + 1) : std::string_view();
+  const auto fail = [&](std::string_view why) {
+    throw std::invalid_argument("needed set \"" + std::string(text) + "\": " + std::string(why));
+  };
+  NeededRule rule;
+  const auto kind = std::find_if(kKinds.begin(), kKinds.end(),
+                                 [&](NeededRule::Kind one) { return name(one) == word; });
+  if (kind == kKinds.end()) fail("not one of threshold:F, top:M, mass:F, mean");
+  rule.kind = *kind;
+  switch (rule.kind) {
+    case NeededRule::Kind::threshold:
+    case NeededRule::Kind::mass:
+      rule.fraction = rule.kind == NeededRule::Kind::threshold ? 0.01 : 0.95;
+      if (has_value &&
+          !(parse_whole(value, rule.fraction) && rule.fraction > 0 && rule.fraction <= 1)) {
+        fail("the fraction must be above 0 and at most 1");
+      }
+      break;
+    case NeededRule::Kind::top:
+      rule.count = 4;
+      if (has_value && !(parse_whole(value, rule.count) && rule.count > 0)) {
+        fail("the count must be a whole number above 0");
+      }
+      break;
+    case NeededRule::Kind::mean:
+      if (has_value) fail("mean takes no value");
+      break;
+  }
+  return rule;
+}
+
+/// Bits of the tokens for which `needed(weight)` holds.
+template <class Predicate>
+void mark_where(std::span<const float> row, std::span<std::uint64_t> words, Predicate needed) {
+  std::fill(words.begin(), words.end(), 0);
+  for (std::size_t first = 0, word = 0; first < row.size(); first += 64, ++word) {
+    const std::size_t count = std::min<std::size_t>(64, row.size() - first);
+    const float* const weights = row.data() + first;
+    std::uint64_t bits = 0;
+    for (std::size_t bit = 0; bit < count; ++bit) {
+      bits |= std::uint64_t{needed(weights[bit])} << bit;
+    }
+    words[word] = bits;
+  }
+}
+
+void mark_rank(std::span<const float> row, std::span<std::uint64_t> words,
+               Selection<float>::Rank rank) {
+  mark_where(row, words, [&](float weight) { return weight > rank.weight; });
+  for (std::size_t token = row.size(); rank.equals > 0;) {
+    --token;
+    if (row[token] == rank.weight) {
+      words[token / 64] |= std::uint64_t{1} << (token % 64);
+      --rank.equals;
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view NeededRule::metric() const {
+  switch (kind) {
+    case Kind::threshold:
+      return "miss_threshold";
+    case Kind::top:
+      return "miss_top";
+    case Kind::mass:
+      return "miss_mass";
+    case Kind::mean:
+      return "miss_mean";
+  }
+  throw std::logic_error("unknown kind of needed set");
+}
+
+std::string NeededRule::text() const {
+  std::string words(name(kind));
+  std::array<char, 32> number;
+  if (kind == Kind::top) return words + ":" + std::to_string(count);
+  if (kind == Kind::mean) return words;
+  const auto end = std::to_chars(number.data(), number.data() + number.size(), fraction).ptr;
+  return words + ":" + std::string(number.data(), end);
+}
+
+std::vector<NeededRule> parse_needed(std::string_view text) {
+  std::vector<NeededRule> rules;
+  while (true) {
+    const auto comma = text.find(',');
+    const auto rule = parse_rule(text.substr(0, comma));
+    for (const auto& other : rules) {
+      if (other.kind == rule.kind) {
+        throw std::invalid_argument("needed set \"" + std::string(name(rule.kind)) +
+                                    "\" is given twice; one run takes each kind once");
+      }
+    }
+    rules.push_back(rule);
+    if (comma == std::string_view::npos) return rules;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+void NeededFinder::mark(const NeededRule& rule, std::span<const float> row, double sum,
+                        std::span<std::uint64_t> words) {
+  switch (rule.kind) {
+    case NeededRule::Kind::threshold: {
+      const double cut = rule.fraction * *std::max_element(row.begin(), row.end());
+      // The smallest float that is not below the cut, so that the comparison is exact in float.
+      auto least = static_cast<float>(cut);
+      if (least < cut) least = std::nextafter(least, std::numeric_limits<float>::infinity());
+      mark_where(row, words, [least](float weight) { return weight >= least; });
+      return;
+    }
+    case NeededRule::Kind::top: {
+      const auto count = std::min<std::size_t>(rule.count, row.size());
+      mark_rank(row, words, selection_.kth_largest(row, static_cast<std::uint32_t>(count)));
+      return;
+    }
+    case NeededRule::Kind::mass:
+      mark_rank(row, words, selection_.reaching(row, rule.fraction * sum));
+      return;
+    case NeededRule::Kind::mean: {
+      // Rounded as the weights are: the row of a uniform head has none above its mean.
+      const auto mean = static_cast<float>(1.0 / static_cast<double>(row.size()));
+      mark_where(row, words, [mean](float weight) { return weight > mean; });
+      return;
+    }
+  }
+}
+
+}  // namespace kvreplay

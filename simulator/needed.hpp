@@ -1,0 +1,42 @@
+// Which tokens a row needs: the sets whose absence counts as a miss.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policies/selection.hpp"
+
+namespace kvreplay {
+
+/// threshold: weights of at least `fraction` of the row's largest. top: the `count` largest. mass:
+/// the fewest that together reach `fraction` of the row's sum. mean: weights above 1 / (i + 1).
+/// Among equals the newest belong to the set.
+struct NeededRule {
+  enum class Kind { threshold, top, mass, mean };
+  Kind kind = Kind::mean;
+  double fraction = 0;
+  std::uint32_t count = 0;
+
+  std::string text() const;         ///< "threshold:0.01"
+  std::string_view metric() const;  ///< "miss_threshold"
+};
+
+/// "threshold:0.01,top:4,mass:0.95,mean". Throws std::invalid_argument saying what is valid.
+std::vector<NeededRule> parse_needed(std::string_view text);
+
+/// Marks needed tokens as bits, token j in bit j % 64 of word j / 64. Keeps scratch space.
+class NeededFinder {
+ public:
+  /// `row` holds the i + 1 weights of query i, none negative, `sum` their sum. `words` holds
+  /// row.size() / 64 + 1 words or more and is overwritten.
+  void mark(const NeededRule& rule, std::span<const float> row, double sum,
+            std::span<std::uint64_t> words);
+
+ private:
+  Selection<float> selection_;
+};
+
+}  // namespace kvreplay

@@ -1,0 +1,159 @@
+#include "simulator/plan.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace kvreplay {
+namespace {
+
+std::string list(const std::vector<std::uint32_t>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    text += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
+    if (last > i) text += (last > i + 1 ? " to " : ", ") + std::to_string(numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+/// Positions of the wanted model indices among the recorded ones, ascending.
+std::vector<std::uint32_t> positions(const std::vector<std::uint32_t>& recorded,
+                                     const std::optional<std::vector<std::uint32_t>>& wanted,
+                                     std::string_view what, std::string_view trace) {
+  std::vector<std::uint32_t> found;
+  if (!wanted) {
+    for (std::uint32_t i = 0; i < recorded.size(); ++i) found.push_back(i);
+    return found;
+  }
+  for (const std::uint32_t index : *wanted) {
+    const auto at = std::find(recorded.begin(), recorded.end(), index);
+    if (at == recorded.end()) {
+      throw std::invalid_argument(std::string(trace) + " does not hold " + std::string(what) + " " +
+                                  std::to_string(index) + " (it holds " + list(recorded) + ")");
+    }
+    found.push_back(static_cast<std::uint32_t>(at - recorded.begin()));
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+std::vector<UnitPlan> plan_units(const TraceInfo& info, std::string_view trace,
+                                 const ReplayRequest& request) {
+  const auto layers = positions(info.layers, request.layers, "layer", trace);
+  const auto heads = positions(info.heads, request.heads, "head", trace);
+  std::vector<UnitPlan> units;
+  for (const auto layer : layers) {
+    const auto first_of_layer = units.size();
+    for (const auto head : heads) {
+      const std::uint32_t name = info.heads[head];
+      std::uint32_t index = 0;
+      if (request.scope == Scope::head) index = name;
+      if (request.scope == Scope::group) index = name / info.group_size();
+      if (units.size() == first_of_layer || units.back().index != index) {
+        units.push_back(
+            {.layer = info.layers[layer], .index = index, .heads = {}, .head_names = {}});
+      }
+      units.back().heads.push_back({layer, head});
+      units.back().head_names.push_back(name);
+    }
+  }
+  if (request.scope == Scope::group) {
+    for (const auto& unit : units) {
+      if (unit.heads.size() == info.group_size()) continue;
+      throw std::invalid_argument(
+          std::string(trace) + ": --scope group needs all " + std::to_string(info.group_size()) +
+          " heads of a KV group, and of group " + std::to_string(unit.index) +
+          " there are only heads " + list(unit.head_names) + "; take whole groups or --scope head");
+    }
+  }
+  return units;
+}
+
+Traits traits_of(const PolicyRequest& policy, const Setting& setting) {
+  if (const auto* make = std::get_if<CacheFactory>(&policy.entry->make)) {
+    return (*make)(policy.arguments, setting)->traits();
+  }
+  return std::get<ChoiceFactory>(policy.entry->make)(policy.arguments, setting)->traits();
+}
+
+void check_needs(const PolicyEntry& policy, std::string_view trace) {
+  for (const Need need : policy.needs) {
+    if (need == Need::keys || need == Need::values) {
+      throw std::invalid_argument("policy " + policy.name + " needs the " +
+                                  std::string(name(need)) + " of the cache, which " +
+                                  std::string(trace) +
+                                  " does not hold: it stores attention rows only");
+    }
+  }
+}
+
+void check_scope(const PolicyEntry& policy, Scope scope) {
+  if (std::find(policy.scopes.begin(), policy.scopes.end(), scope) != policy.scopes.end()) return;
+  std::string scopes;
+  for (const Scope one : policy.scopes) {
+    scopes += (scopes.empty() ? "" : ", ") + std::string(name(one));
+  }
+  throw std::invalid_argument("policy " + policy.name + " does not work at scope " +
+                              std::string(name(scope)) + " (it does at: " + scopes + ")");
+}
+
+}  // namespace
+
+std::string_view name(Steps steps) {
+  return steps == Steps::active ? "active" : "all";
+}
+
+Steps parse_steps(std::string_view text) {
+  for (const auto steps : {Steps::active, Steps::all}) {
+    if (name(steps) == text) return steps;
+  }
+  throw std::invalid_argument("unknown steps \"" + std::string(text) + "\" (active, all)");
+}
+
+std::uint64_t ReplayPlan::rows() const {
+  std::uint64_t heads = 0;
+  for (const auto& unit : units) heads += unit.heads.size();
+  return heads * tokens;
+}
+
+ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
+                       const ReplayRequest& request) {
+  ReplayPlan plan{.trace = std::string(trace),
+                  .tokens = info.tokens,
+                  .scope = request.scope,
+                  .steps = request.steps,
+                  .needed = request.needed,
+                  .cells = {},
+                  .units = plan_units(info, trace, request)};
+  if (plan.tokens == 0) throw std::invalid_argument(plan.trace + " holds no rows");
+  const auto budgets = resolve_budgets(request.budgets, info.tokens, trace);
+  for (const auto& asked : request.policies) {
+    check_needs(*asked.entry, trace);
+    check_scope(*asked.entry, request.scope);
+    PolicyRequest policy = asked;
+    const auto& parameters = policy.entry->parameters;
+    const bool seeded = std::any_of(parameters.begin(), parameters.end(),
+                                    [](const Parameter& one) { return one.name == "seed"; });
+    if (seeded && !policy.arguments.has("seed")) {
+      policy.arguments.set(policy.entry->name, parameters, "seed", std::to_string(request.seed));
+    }
+    for (const auto& budget : budgets) {
+      const Traits traits = traits_of(policy, {.budget = budget.budget, .tokens = info.tokens});
+      const bool known = std::any_of(plan.cells.begin(), plan.cells.end(), [&](const auto& other) {
+        return other.policy.entry == policy.entry && other.traits.parameters == traits.parameters &&
+               other.budget.budget.tokens == budget.budget.tokens;
+      });
+      if (!known) plan.cells.push_back({policy, budget, traits});
+    }
+  }
+  return plan;
+}
+
+std::string full_name(const CellPlan& cell) {
+  return cell.traits.parameters.empty() ? cell.name() : cell.name() + ":" + cell.traits.parameters;
+}
+
+}  // namespace kvreplay

@@ -1,0 +1,39 @@
+// Replays a trace: every row is read once and shown to every policy at every budget.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <span>
+#include <vector>
+
+#include "simulator/plan.hpp"
+#include "simulator/samples.hpp"
+#include "traces/row_source.hpp"
+#include "traces/run_control.hpp"
+
+namespace kvreplay {
+
+class SetsLog;
+
+/// What was measured, for each cell and metric of the plan: cell * metrics + metric.
+struct ReplayOutcome {
+  std::vector<std::vector<Summary>> units;   ///< by unit of the plan; empty: not done
+  std::vector<std::vector<Summary>> layers;  ///< by layer of the plan, over its done units
+  std::vector<Summary> overall;
+  std::vector<std::uint64_t> zero_mass_rows;  ///< by cell, see Cell
+  std::uint64_t units_done = 0;
+};
+
+/// Units run in parallel on `threads` threads; the outcome does not depend on how many. When
+/// stopped, returns what the units done so far say. `sets`, where given, gets the kept set of every
+/// step. Throws InputError for rows that are not probabilities.
+ReplayOutcome replay(const RowSource& source, const ReplayPlan& plan, unsigned threads,
+                     const RunControl& control, SetsLog* sets = nullptr);
+
+/// The model indices of the layers, in the order of ReplayOutcome::layers.
+std::vector<std::uint32_t> layers_of(const ReplayPlan& plan);
+
+/// Bytes that replay() will hold at most, roughly.
+std::uint64_t estimated_bytes(const ReplayPlan& plan, unsigned threads);
+
+}  // namespace kvreplay
