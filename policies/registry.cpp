@@ -43,6 +43,7 @@ PolicyRequest parse_policy(std::string_view text) {
         "a policy without a name in --policy (write name[:key=value]..., commas between policies)");
   }
   PolicyRequest request;
+  request.text = text;
   request.entry = &find_policy(pieces[0]);
   for (std::size_t i = 1; i < pieces.size(); ++i) {
     const auto equals = pieces[i].find('=');

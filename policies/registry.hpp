@@ -43,6 +43,7 @@ const Registry& registered_policies();
 struct PolicyRequest {
   const PolicyEntry* entry = nullptr;
   Arguments arguments;
+  std::string text;  ///< "h2o:heavy=8"
 };
 
 /// "local,h2o:heavy=8:recent=8". Throws std::invalid_argument that lists what is valid.

@@ -23,7 +23,7 @@ std::vector<std::string> metric_names(const std::vector<NeededRule>& needed) {
 Cell::Cell(const ReplayPlan& plan, const CellPlan& cell)
     : plan_(plan),
       cell_(cell),
-      first_measured_(plan.steps == Steps::all ? 0 : cell.budget.budget.tokens),
+      first_measured_(first_measured(plan, cell)),
       samples_(metric_names(plan.needed).size()) {}
 
 void Cell::start(const UnitPlan& unit) {

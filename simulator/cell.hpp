@@ -20,18 +20,10 @@
 #include "policies/policy.hpp"
 #include "simulator/kept_set.hpp"
 #include "simulator/plan.hpp"
+#include "simulator/row_views.hpp"
 #include "simulator/samples.hpp"
 
 namespace kvreplay {
-
-/// Row i of one head with what all cells share of it.
-struct RowView {
-  std::span<const float> weights;  ///< i + 1
-  double sum = 0;
-  /// Per rule of the plan: the needed tokens as bits, and how many they are.
-  std::vector<std::span<const std::uint64_t>> needed;
-  std::vector<std::uint32_t> needed_sizes;
-};
 
 /// In the order in which Cell::samples() holds them.
 std::vector<std::string> metric_names(const std::vector<NeededRule>& needed);
@@ -54,7 +46,6 @@ class Cell {
   /// `rows` are row i of the unit's heads, i = 0, 1, 2, ... in turn.
   void step(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace);
 
-  bool measures(std::uint32_t i) const { return i >= first_measured_; }
   std::span<const Samples> samples() const { return samples_; }
   /// Rows without visible mass, which could not be renormalised and added 0 to every score.
   std::uint64_t zero_mass_rows() const { return zero_mass_rows_; }
@@ -63,6 +54,7 @@ class Cell {
   std::span<const std::uint32_t> evicted() const { return evicted_; }  ///< at the last step
 
  private:
+  bool measures(std::uint32_t i) const { return i >= first_measured_; }
   void step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace);
   void step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace);
   void evict(std::uint32_t i);

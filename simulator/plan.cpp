@@ -152,6 +152,10 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
   return plan;
 }
 
+std::uint32_t first_measured(const ReplayPlan& plan, const CellPlan& cell) {
+  return plan.steps == Steps::all ? 0 : cell.budget.budget.tokens;
+}
+
 std::string full_name(const CellPlan& cell) {
   return cell.traits.parameters.empty() ? cell.name() : cell.name() + ":" + cell.traits.parameters;
 }

@@ -66,6 +66,9 @@ struct ReplayPlan {
 /// need or unsupported scope.
 ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace, const ReplayRequest& request);
 
+/// The first step whose samples count for a cell.
+std::uint32_t first_measured(const ReplayPlan& plan, const CellPlan& cell);
+
 /// A policy's own name for what it is at one budget, "h2o:heavy=54:recent=55".
 std::string full_name(const CellPlan& cell);
 

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <mutex>
+#include <optional>
 
 #include "simulator/cell.hpp"
-#include "simulator/row_sums.hpp"
+#include "simulator/row_views.hpp"
 #include "simulator/sets_log.hpp"
 
 namespace kvreplay {
@@ -27,15 +27,11 @@ RowRange rows_from(std::uint32_t first, std::uint32_t end, std::uint64_t values)
   return range;
 }
 
-std::size_t words_for(std::uint32_t tokens) {
-  return tokens / 64 + 1;
-}
-
 /// Replays units one after another; one per thread.
 class Worker {
  public:
   Worker(const RowSource& source, const ReplayPlan& plan)
-      : source_(source), plan_(plan), workspace_(plan.tokens) {
+      : source_(source), plan_(plan), views_(plan), workspace_(plan.tokens) {
     cells_.reserve(plan.cells.size());
     for (const auto& cell : plan.cells) cells_.emplace_back(plan, cell);
     std::size_t heads = 0;
@@ -43,9 +39,11 @@ class Worker {
     scratch_.resize(heads);
   }
 
-  /// Calls rows_done(count) as it goes. False: stopped before the unit's end.
+  /// Calls rows_done(count) as it goes and, where `sets` is not null, appends each cell's kept sets
+  /// to its text there. False: stopped before the unit's end.
   template <class RowsDone>
-  bool run(const UnitPlan& unit, const RunControl& control, RowsDone rows_done, std::string* sets) {
+  bool run(const UnitPlan& unit, const RunControl& control, RowsDone rows_done,
+           std::vector<std::string>* sets) {
     const std::size_t heads = unit.heads.size();
     for (auto& cell : cells_) cell.start(unit);
     std::vector<std::span<const float>> slabs(heads);
@@ -57,14 +55,13 @@ class Worker {
       for (std::uint32_t row = slab.first; row < slab.last;) {
         if (control.stopped()) return false;
         const RowRange block = rows_from(row, slab.last, kBlockValues / heads);
-        view_block(unit, slabs, slab.first, block);
+        views_.look(unit, slabs, slab.first, block);
         for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
           for (std::uint32_t i = block.first; i < block.last; ++i) {
-            const auto rows = std::span(views_).subspan((i - block.first) * heads, heads);
-            cells_[cell].step(i, rows, workspace_);
+            cells_[cell].step(i, views_.row(i), workspace_);
             if (sets != nullptr) {
-              *sets += sets_line(plan_.cells[cell], unit, i, cells_[cell].evicted(),
-                                 cells_[cell].kept());
+              (*sets)[cell] += sets_line(plan_.cells[cell], unit, i, cells_[cell].evicted(),
+                                         cells_[cell].kept());
             }
           }
         }
@@ -79,51 +76,11 @@ class Worker {
   std::span<const Cell> cells() const { return cells_; }
 
  private:
-  /// Sums the rows of a block and finds the tokens they need.
-  void view_block(const UnitPlan& unit, std::span<const std::span<const float>> slabs,
-                  std::uint32_t slab_first, RowRange block) {
-    const std::size_t heads = unit.heads.size();
-    const std::size_t rules = plan_.needed.size();
-    const std::size_t words = words_for(block.last);
-    views_.resize(block.size() * heads);
-    needed_.resize(views_.size() * rules * words);
-    for (std::uint32_t i = block.first; i < block.last; ++i) {
-      const auto offset = RowLayout::offset(i) - RowLayout::offset(slab_first);
-      const bool measured = std::any_of(cells_.begin(), cells_.end(),
-                                        [i](const Cell& cell) { return cell.measures(i); });
-      for (std::size_t head = 0; head < heads; ++head) {
-        const std::size_t at = (i - block.first) * heads + head;
-        RowView& view = views_[at];
-        view.weights = slabs[head].subspan(offset, i + 1);
-        view.sum = row_sum(view.weights);
-        if (!(view.sum >= 0)) {
-          throw InputError(
-              plan_.trace + ": row " + std::to_string(i) + " of layer " +
-              std::to_string(unit.layer) + ", head " + std::to_string(unit.head_names[head]) +
-              " holds a weight that is negative or not finite; `kvreplay trace verify` "
-              "checks the whole file");
-        }
-        view.needed.resize(rules);
-        view.needed_sizes.resize(rules);
-        for (std::size_t rule = 0; measured && rule < rules; ++rule) {
-          const auto bits = std::span(needed_).subspan((at * rules + rule) * words, words_for(i));
-          finder_.mark(plan_.needed[rule], view.weights, view.sum, bits);
-          view.needed[rule] = bits;
-          std::uint32_t size = 0;
-          for (const auto word : bits) size += static_cast<std::uint32_t>(std::popcount(word));
-          view.needed_sizes[rule] = size;
-        }
-      }
-    }
-  }
-
   const RowSource& source_;
   const ReplayPlan& plan_;
   std::vector<Cell> cells_;
   std::vector<std::vector<float>> scratch_;  // by head
-  std::vector<RowView> views_;               // of a block, by row, then head
-  std::vector<std::uint64_t> needed_;
-  NeededFinder finder_;
+  RowViews views_;
   Workspace workspace_;
 };
 
@@ -238,11 +195,11 @@ ReplayOutcome replay(const RowSource& source, const ReplayPlan& plan, unsigned t
   const auto work = [&](unsigned) {
     Worker worker(source, plan);
     for (std::size_t unit = next_unit++; unit < plan.units.size(); unit = next_unit++) {
-      std::string lines;
+      std::vector<std::string> lines(plan.cells.size());
       if (!worker.run(plan.units[unit], control, report, sets != nullptr ? &lines : nullptr))
         return;
       collector.add(unit, worker.cells());
-      if (sets != nullptr) sets->add(unit, std::move(lines));
+      if (sets != nullptr) sets->add(unit, lines);
     }
   };
   threads = static_cast<unsigned>(std::clamp<std::size_t>(threads, 1, plan.units.size()));

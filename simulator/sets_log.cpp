@@ -34,9 +34,9 @@ SetsLog::SetsLog(const ReplayPlan& plan) : units_(plan.units.size()) {
   }
 }
 
-void SetsLog::add(std::size_t unit, std::string lines) {
+void SetsLog::add(std::size_t unit, const std::vector<std::string>& lines) {
   const std::scoped_lock lock(mutex_);
-  units_[unit] = std::move(lines);
+  for (const auto& cell : lines) units_[unit] += cell;
 }
 
 std::string SetsLog::text() const {

@@ -24,7 +24,8 @@ class SetsLog {
   explicit SetsLog(const ReplayPlan& plan);
   static constexpr std::uint64_t kMostTokens = 2'000'000;
 
-  void add(std::size_t unit, std::string lines);
+  /// `lines` by cell.
+  void add(std::size_t unit, const std::vector<std::string>& lines);
   /// A header line and all lines by unit, cell and step.
   std::string text() const;
 

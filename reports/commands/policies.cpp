@@ -1,14 +1,73 @@
-#include <stdexcept>
+#include <iostream>
+#include <nlohmann/json.hpp>
 
+#include "policies/registry.hpp"
 #include "reports/commands/command.hpp"
 
 namespace kvreplay::commands {
+namespace {
+
+template <class Value>
+std::string names(const std::vector<Value>& values) {
+  std::string text;
+  for (const auto value : values) text += (text.empty() ? "" : ", ") + std::string(name(value));
+  return text.empty() ? "nothing" : text;
+}
+
+void print_text(const PolicyEntry& policy) {
+  std::cout << policy.name << "\n    " << policy.summary << "\n";
+  for (const auto& parameter : policy.parameters) {
+    std::cout << "    " << parameter.name << "  " << parameter.meaning << "\n        "
+              << parameter.range() << "; default: " << parameter.default_words << "\n";
+  }
+  std::cout << "    needs " << names(policy.needs) << "; scopes " << names(policy.scopes) << "\n";
+}
+
+nlohmann::ordered_json to_json(const PolicyEntry& policy) {
+  nlohmann::ordered_json json = {{"name", policy.name},
+                                 {"summary", policy.summary},
+                                 {"parameters", nlohmann::ordered_json::array()},
+                                 {"needs", nlohmann::ordered_json::array()},
+                                 {"scopes", nlohmann::ordered_json::array()}};
+  for (const auto& parameter : policy.parameters) {
+    json["parameters"].push_back({{"name", parameter.name},
+                                  {"meaning", parameter.meaning},
+                                  {"range", parameter.range()},
+                                  {"default", parameter.default_words}});
+  }
+  for (const auto need : policy.needs) json["needs"].push_back(name(need));
+  for (const auto scope : policy.scopes) json["scopes"].push_back(name(scope));
+  return json;
+}
+
+}  // namespace
 
 Command policies_command() {
   Command command;
   command.name = "policies";
-  command.run = [](const po::variables_map&, const RunControl&) {
-    throw std::logic_error("in the making");
+  command.summary = "list the eviction policies with their parameters";
+  command.usage = "[NAME] [--json]";
+  command.details =
+      "A policy is given to simulate as name[:key=value]..., with commas between policies:\n\n"
+      "  kvreplay simulate T.h5 --policy local,h2o:heavy=0.25:rows=raw --budget 20%";
+  auto add = command.options.add_options();
+  add("name", po::value<std::string>(), "only this policy");
+  add("json", po::bool_switch(), "print one JSON array");
+  command.positional.add("name", 1);
+  command.run = [](const po::variables_map& options, const RunControl&) {
+    std::vector<const PolicyEntry*> policies;
+    if (options.count("name") != 0) {
+      policies.push_back(parse_policies(options["name"].as<std::string>()).front().entry);
+    } else {
+      for (const auto& [name, policy] : registered_policies()) policies.push_back(&policy);
+    }
+    if (options["json"].as<bool>()) {
+      nlohmann::ordered_json list = nlohmann::ordered_json::array();
+      for (const auto* policy : policies) list.push_back(to_json(*policy));
+      std::cout << list.dump(2) << "\n";
+      return;
+    }
+    for (const auto* policy : policies) print_text(*policy);
   };
   return command;
 }

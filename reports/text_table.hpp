@@ -1,0 +1,31 @@
+// Tables as plain text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kvreplay {
+
+/// Columns as wide as their widest entry, two spaces apart; the first is left-aligned, the others
+/// are right-aligned. Entries are UTF-8 and hold no line breaks.
+class TextTable {
+ public:
+  explicit TextTable(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
+  /// Columns that align to the left besides the first.
+  void align_left(std::size_t column) { left_.push_back(column); }
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  /// Each line begins with `indent`; the header is underlined.
+  std::string text(const std::string& indent = "") const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<std::size_t> left_ = {0};
+};
+
+/// "0.0312": a fixed number of digits after the point.
+std::string fixed(double value, int digits);
+/// "1,088": thousands apart.
+std::string grouped(std::uint64_t value);
+
+}  // namespace kvreplay

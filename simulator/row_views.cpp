@@ -1,0 +1,52 @@
+#include "simulator/row_views.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "simulator/row_sums.hpp"
+#include "traces/errors.hpp"
+
+namespace kvreplay {
+
+RowViews::RowViews(const ReplayPlan& plan) : plan_(plan), first_measured_(plan.tokens) {
+  for (const auto& cell : plan.cells) {
+    first_measured_ = std::min(first_measured_, first_measured(plan, cell));
+  }
+}
+
+void RowViews::look(const UnitPlan& unit, std::span<const std::span<const float>> slabs,
+                    std::uint32_t slab_first, RowRange block) {
+  first_ = block.first;
+  heads_ = unit.heads.size();
+  const std::size_t rules = plan_.needed.size();
+  const std::size_t words = block.last / 64 + 1;  // of the longest row's bits
+  views_.resize(block.size() * heads_);
+  needed_.resize(views_.size() * rules * words);
+  for (std::size_t at = 0; at < views_.size(); ++at) {
+    const auto i = block.first + static_cast<std::uint32_t>(at / heads_);
+    const std::size_t head = at % heads_;
+    RowView& view = views_[at];
+    view.weights = slabs[head].subspan(RowLayout::offset(i) - RowLayout::offset(slab_first), i + 1);
+    view.sum = row_sum(view.weights);
+    if (!(view.sum >= 0)) {
+      throw InputError(plan_.trace + ": row " + std::to_string(i) + " of layer " +
+                       std::to_string(unit.layer) + ", head " +
+                       std::to_string(unit.head_names[head]) +
+                       " holds a weight that is negative or not finite; `kvreplay trace verify` "
+                       "checks the whole file");
+    }
+    view.needed.resize(rules);
+    view.needed_sizes.assign(rules, 0);
+    if (i < first_measured_) continue;
+    for (std::size_t rule = 0; rule < rules; ++rule) {
+      const auto bits = std::span(needed_).subspan((at * rules + rule) * words, i / 64 + 1);
+      finder_.mark(plan_.needed[rule], view.weights, view.sum, bits);
+      view.needed[rule] = bits;
+      for (const auto word : bits) {
+        view.needed_sizes[rule] += static_cast<std::uint32_t>(std::popcount(word));
+      }
+    }
+  }
+}
+
+}  // namespace kvreplay

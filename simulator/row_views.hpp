@@ -1,0 +1,49 @@
+// Blocks of rows with what all cells share of them: sums and needed tokens, found once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "simulator/needed.hpp"
+#include "simulator/plan.hpp"
+#include "traces/trace.hpp"
+
+namespace kvreplay {
+
+/// Row i of one head.
+struct RowView {
+  std::span<const float> weights;  ///< i + 1
+  double sum = 0;
+  /// Per rule of the plan: the needed tokens as bits, and how many they are.
+  std::vector<std::span<const std::uint64_t>> needed;
+  std::vector<std::uint32_t> needed_sizes;
+};
+
+class RowViews {
+ public:
+  /// `plan` outlives the views.
+  explicit RowViews(const ReplayPlan& plan);
+
+  /// Looks at the rows `block` of a unit. `slabs` holds, by head, rows laid out by RowLayout from
+  /// row `slab_first` on, and outlives the views. Throws InputError for a row that is no
+  /// probabilities.
+  void look(const UnitPlan& unit, std::span<const std::span<const float>> slabs,
+            std::uint32_t slab_first, RowRange block);
+
+  /// Row i of the block, one view per head.
+  std::span<const RowView> row(std::uint32_t i) const {
+    return std::span(views_).subspan((i - first_) * heads_, heads_);
+  }
+
+ private:
+  const ReplayPlan& plan_;
+  std::uint32_t first_measured_;  // no cell measures an earlier row
+  std::uint32_t first_ = 0;
+  std::size_t heads_ = 0;
+  std::vector<RowView> views_;  // by row, then head
+  std::vector<std::uint64_t> needed_;
+  NeededFinder finder_;
+};
+
+}  // namespace kvreplay

@@ -1,0 +1,46 @@
+// From what a replay measured to the tidy rows and the manifest that results files hold.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "simulator/plan.hpp"
+#include "simulator/replay.hpp"
+#include "simulator/results.hpp"
+#include "traces/trace.hpp"
+
+namespace kvreplay {
+
+/// How far results are broken down: only over the whole trace, also by layer, also by head (or
+/// group).
+enum class Detail { overall, layer, head };
+
+std::string_view name(Detail detail);
+/// Throws std::invalid_argument listing the valid names.
+Detail parse_detail(std::string_view text);
+
+/// Appends the rows of one trace: overall, then by layer, then by head; within each by cell, metric
+/// and statistic. What has no samples has no rows, except that at a budget of n tokens, where no
+/// step finds the cache full, losses and miss rates are 0 over 0 steps.
+void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Detail detail,
+              Results& results);
+
+/// One trace's part in the manifest.
+struct ReplayedTrace {
+  TraceInfo info;
+  ReplayPlan plan;
+  ReplayOutcome outcome;
+};
+
+/// How the whole run went.
+struct RunFacts {
+  std::vector<std::string> command;  ///< the options that were given
+  std::uint64_t seed = 0;
+  unsigned threads = 1;
+  std::string started;  ///< UTC, ISO 8601
+  double seconds = 0;
+};
+
+std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFacts& facts);
+
+}  // namespace kvreplay

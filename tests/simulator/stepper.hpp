@@ -1,0 +1,69 @@
+// Runs one cell step by step on rows in memory, so that tests see every kept set and sample.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "simulator/cell.hpp"
+#include "traces/memory_rows.hpp"
+
+namespace kvreplay::testing {
+
+/// Metrics of one step, in the order of metric_names(); sums over the unit's heads; none where a
+/// metric has no sample at this step.
+struct Step {
+  std::vector<std::uint32_t> evicted;
+  std::vector<std::uint32_t> kept;
+  std::vector<std::optional<double>> metrics;
+};
+
+inline const std::string kAllNeeded = "threshold:0.01,top:4,mass:0.95,mean";
+
+inline ReplayRequest request_for(const std::string& policies, const std::string& budgets,
+                                 Scope scope = Scope::head, Steps steps = Steps::all) {
+  ReplayRequest request;
+  request.policies = parse_policies(policies);
+  request.budgets = parse_budgets(budgets);
+  request.needed = parse_needed(kAllNeeded);
+  request.scope = scope;
+  request.steps = steps;
+  return request;
+}
+
+/// All steps of the plan's cell `cell` on its unit `unit`.
+inline std::vector<Step> all_steps(const RowSource& source, const ReplayPlan& plan,
+                                   std::size_t cell = 0, std::size_t unit = 0) {
+  const UnitPlan& heads = plan.units.at(unit);
+  std::vector<std::vector<float>> scratch(heads.heads.size());
+  std::vector<std::span<const float>> slabs;
+  for (std::size_t i = 0; i < heads.heads.size(); ++i) {
+    slabs.push_back(source.rows(heads.heads[i], {0, plan.tokens}, scratch[i]));
+  }
+  RowViews views(plan);
+  views.look(heads, slabs, 0, {0, plan.tokens});
+  Workspace workspace(plan.tokens);
+  Cell stepped(plan, plan.cells.at(cell));
+  stepped.start(heads);
+  std::vector<Step> steps;
+  std::vector<double> sums(stepped.samples().size(), 0);
+  std::vector<std::uint64_t> counts(sums.size(), 0);
+  for (std::uint32_t i = 0; i < plan.tokens; ++i) {
+    stepped.step(i, views.row(i), workspace);
+    Step step{{stepped.evicted().begin(), stepped.evicted().end()},
+              {stepped.kept().begin(), stepped.kept().end()},
+              {}};
+    for (std::size_t metric = 0; metric < sums.size(); ++metric) {
+      const auto& samples = stepped.samples()[metric];
+      step.metrics.emplace_back();
+      if (samples.count() > counts[metric]) step.metrics.back() = samples.sum() - sums[metric];
+      sums[metric] = samples.sum();
+      counts[metric] = samples.count();
+    }
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+}  // namespace kvreplay::testing
