@@ -1,8 +1,6 @@
 #include "traces/encoding.hpp"
 
-#include <array>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
@@ -97,16 +95,18 @@ std::uint16_t log_code(float value) {
   return static_cast<std::uint16_t>(positive ? clamped : kZeroCode);
 }
 
-// 2^(-r/2048) for one octave; the rest of the code only lowers the exponent.
-const std::array<std::uint32_t, 2048>& octave_table() {
-  static const auto table = [] {
-    std::array<std::uint32_t, 2048> bits{};
-    for (std::size_t r = 0; r < bits.size(); ++r)
-      bits[r] = std::bit_cast<std::uint32_t>(
-          static_cast<float>(std::exp2(-static_cast<double>(r) / 2048)));
-    return bits;
-  }();
-  return table;
+// 2^(-c/2048): whole octaves in the exponent, the rest, at most half an octave, by the series of
+// e^x, whose first term left out is below 2e-7 at the ends and nothing in between.
+float value_of(std::uint32_t code) {
+  const std::uint32_t octaves = (code + 1024U) >> 11;
+  const auto rest = static_cast<std::int32_t>(octaves << 11) - static_cast<std::int32_t>(code);
+  const float x = static_cast<float>(rest) * (0.69314718F / 2048);
+  const float power =
+      1.0F + x * (1.0F + x * (0.5F + x * (1.0F / 6 +
+                                          x * (1.0F / 24 + x * (1.0F / 120 + x * (1.0F / 720))))));
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(power) - (octaves << 23);
+  const std::uint32_t mask = 0U - static_cast<std::uint32_t>(code != kZeroCode);
+  return std::bit_cast<float>(bits & mask);
 }
 
 void encode_u16log(const float* values, std::uint16_t* out, std::size_t count) {
@@ -114,12 +114,7 @@ void encode_u16log(const float* values, std::uint16_t* out, std::size_t count) {
 }
 
 void decode_u16log(const std::uint16_t* stored, float* out, std::size_t count) {
-  const std::uint32_t* table = octave_table().data();
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t code = stored[i];
-    const std::uint32_t bits = table[code & 2047U] - (code >> 11 << 23);
-    out[i] = std::bit_cast<float>(code == kZeroCode ? 0U : bits);
-  }
+  for (std::size_t i = 0; i < count; ++i) out[i] = value_of(stored[i]);
 }
 
 void check_sizes(Encoding encoding, std::size_t values, std::size_t bytes) {

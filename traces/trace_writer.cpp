@@ -192,6 +192,22 @@ struct TraceWriter::State {
     }
   }
 
+  // What finish() adds to the metadata gets its space first: a disk that fills up while HDF5 writes
+  // would leave a file that cannot be opened.
+  void reserve_end(std::span<const std::uint32_t> ids, std::span<const std::string> pieces) {
+    std::uint64_t bytes =
+        16 * schema::kAlignment + ids.size_bytes() + (pieces.size() + 1) * sizeof(std::uint64_t);
+    for (const std::string& piece : pieces) bytes += piece.size();
+    std::error_code error;
+    const std::uint64_t size = fs::file_size(partial, error);
+    const int status =
+        error ? error.value()
+              : ::posix_fallocate(descriptor, static_cast<off_t>(size), static_cast<off_t>(bytes));
+    if (status != 0)
+      throw OutputError(partial.string() + ": cannot write the tokens: " + reason(status) + "; " +
+                        leftover());
+  }
+
   void write_tokens(std::span<const std::uint32_t> ids, std::span<const std::string> pieces) {
     const auto write = [this]<class Value>(const char* dataset, std::span<const Value> values) {
       const std::uint64_t length = values.size();
@@ -347,6 +363,7 @@ void TraceWriter::finish(std::uint32_t tokens, std::span<const std::uint32_t> to
   if (const auto problem = inconsistency(actual); !problem.empty())
     throw std::invalid_argument(state.path.string() + ": " + problem);
   rows_whole(tokens);
+  state.reserve_end(token_ids, pieces);
   state.file->set<std::uint32_t>("tokens", tokens);
   state.file->set<std::uint32_t>("prompt_tokens", actual.prompt_tokens);
   state.file->set("row_sum_error", row_sum_error);

@@ -211,7 +211,8 @@ TEST_CASE("attention that is none is refused at its place") {
   refused([&](auto& d) { d[at(1, 9, 3)] = INFINITY; }, "not finite", 2);
   refused([&](auto& d) { d[at(0, 2, 0)] = -0.1; }, "row 2: a value is negative (-0.1 at key 0)");
   refused([&](auto& d) { d[at(0, 7, 0)] += 2e-4; }, "row 7: the row sums to 1.0002");
-  refused([&](auto& d) { d[at(0, 7, 0)] += 2e-3; }, "row 7: the row sums to 1.00198, further from 1 than", 2);
+  refused([&](auto& d) { d[at(0, 7, 0)] += 2e-3; },
+          "row 7: the row sums to 1.00198, further from 1 than", 2);
   refused([&](auto& d) { std::fill(d.begin() + 50, d.begin() + 60, 0.0); },
           "row 5: the row sums to 0");
   // What rounds to nothing passes.
