@@ -199,7 +199,7 @@ TraceInfo import_dense(const std::string& input, const std::filesystem::path& pa
   const auto array = open(input);
   TraceInfo info = describe(input, *array, options);
   const std::uint32_t n = info.tokens;
-  const double usual = array->width() == 2 ? 0x1p-10 + n * 0x1p-25 : 1e-4;
+  const double usual = array->width() < 8 ? 0x1p-10 + n * 0x1p-25 : 1e-4;
   const double tolerance = options.tolerance.value_or(usual);
   if (!(tolerance >= 0 && tolerance <= 1))
     throw std::invalid_argument("the tolerance must be between 0 and 1");

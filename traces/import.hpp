@@ -16,8 +16,8 @@ struct ImportOptions {
   std::uint32_t prompt_tokens = 0;  ///< 0: all
   Encoding encoding = Encoding::fp16;
   std::string model_name;
-  /// Largest abs(sum of a row - 1); by default 2^-10 + n 2^-25 for float16, 1e-4 for float32 and
-  /// float64.
+  /// Largest abs(sum of a row - 1); by default 2^-10 + n 2^-25 for float16 and for float32, which
+  /// often holds what was float16 before, and 1e-4 for float64.
   std::optional<double> tolerance;
 };
 

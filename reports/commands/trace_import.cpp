@@ -15,7 +15,7 @@ Command trace_import_command() {
       "[H, n, n] or [L, H, n, n]; entry [l, h, i, j] is the probability that query i gives key j,\n"
       "as `output_attentions=True` hands them out in transformers. Values above the diagonal must\n"
       "be below 1e-6, none may be negative, and each row must sum to 1 within 2^-10 + n 2^-25\n"
-      "(float16) or 1e-4 (float32, float64); rows computed in bfloat16 need --tolerance 0.01.\n\n"
+      "(float16, float32) or 1e-4 (float64); rows computed in bfloat16 need --tolerance 0.01.\n\n"
       "  numpy.save('a.npy', numpy.stack([a[0].float().numpy() for a in out.attentions]))\n"
       "  kvreplay trace import a.npy --kv-heads 3 --model-name SmolLM2 --out a.h5\n"
       "  kvreplay trace import given.h5:/attention --out given-trace.h5";
