@@ -1,17 +1,11 @@
 #include "reports/html_report.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <map>
 #include <set>
 #include <string_view>
-#include <system_error>
 
 #include "reports/assets.hpp"
-#include "traces/errors.hpp"
 
 namespace kvreplay {
 namespace {
@@ -178,36 +172,6 @@ HtmlReport html_report(std::span<const ReportSource> sources, const std::string&
                                  {"script", std::string(assets::script())},
                              });
   return report;
-}
-
-void write_html(const HtmlReport& report, const std::filesystem::path& path, bool overwrite) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (!overwrite && fs::exists(path, error)) {
-    throw OutputError(path.string() + ": exists already; --overwrite replaces it");
-  }
-  const fs::path partial = path.string() + ".partial";
-  const auto fail = [&](const fs::path& file) {
-    const int cause = errno;
-    if (file == partial) fs::remove(partial, error);
-    throw OutputError(file.string() +
-                      ": cannot write the report: " + std::generic_category().message(cause));
-  };
-  std::FILE* file = std::fopen(partial.c_str(), "wb");
-  if (file == nullptr) fail(partial);
-  const bool whole =
-      std::fwrite(report.html.data(), 1, report.html.size(), file) == report.html.size() &&
-      std::fflush(file) == 0 && fsync(fileno(file)) == 0;
-  const int cause = errno;
-  const bool closed = std::fclose(file) == 0;
-  if (!whole) errno = cause;
-  if (!whole || !closed) fail(partial);
-  if (std::rename(partial.c_str(), path.c_str()) != 0) {
-    const int why = errno;
-    fs::remove(partial, error);
-    errno = why;
-    fail(path);
-  }
 }
 
 }  // namespace kvreplay

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,9 +18,5 @@ struct HtmlReport {
 
 /// `title` empty: made from the models' names. Throws as report_data() does.
 HtmlReport html_report(std::span<const ReportSource> sources, const std::string& title);
-
-/// Writes to `PATH.partial`, syncs and renames. Throws OutputError, also where `path` exists and
-/// `overwrite` is false; then nothing of this report is left behind.
-void write_html(const HtmlReport& report, const std::filesystem::path& path, bool overwrite);
 
 }  // namespace kvreplay

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "reports/text_table.hpp"
 #include "traces/errors.hpp"
 
 namespace kvreplay {
@@ -279,16 +280,8 @@ double rounded(double value) {
   return std::strtod(text, nullptr);
 }
 
-std::string with_thousands(std::uint64_t value) {
-  std::string digits = std::to_string(value);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<std::size_t>(at), ",");
-  }
-  return digits;
-}
-
 std::string counted(std::size_t count, const std::string& one, const std::string& many) {
-  return with_thousands(count) + " " + (count == 1 ? one : many);
+  return grouped(count) + " " + (count == 1 ? one : many);
 }
 
 json best_at(const json& series, const json& mean_loss, std::size_t budget) {
@@ -325,7 +318,7 @@ std::string what_ran(const Group& group, const json& shown, const Trace& trace) 
   if (trace.tokens > 0) {
     std::string n = "n = " + counted(trace.tokens, "token", "tokens");
     if (trace.prompt_tokens > 0 && trace.prompt_tokens < trace.tokens) {
-      n += " (" + with_thousands(trace.prompt_tokens) + " of them prompt)";
+      n += " (" + grouped(trace.prompt_tokens) + " of them prompt)";
     }
     facts.push_back(n);
   }
@@ -354,7 +347,7 @@ std::string who_is_best(const json& shown) {
   const auto& best = shown["best"];
   const auto budget_name = [&budgets](std::size_t b) {
     const auto& share = budgets[b]["share"].get_ref<const std::string&>();
-    return share.empty() ? with_thousands(budgets[b]["tokens"]) : share;
+    return share.empty() ? grouped(budgets[b]["tokens"]) : share;
   };
   std::vector<std::string> winners;
   std::map<std::string, std::vector<std::size_t>> at;

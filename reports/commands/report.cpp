@@ -1,15 +1,71 @@
-#include <stdexcept>
+#include <filesystem>
+#include <iostream>
+#include <vector>
 
 #include "reports/commands/command.hpp"
+#include "reports/html_report.hpp"
+#include "reports/text_table.hpp"
+#include "simulator/output_file.hpp"
 
 namespace kvreplay::commands {
+namespace {
+
+using Paths = std::vector<std::string>;
+
+std::string kilobytes(std::size_t bytes) {
+  return grouped((bytes + 999) / 1000) + " kB";
+}
+
+void run(const po::variables_map& options, const RunControl& control) {
+  const std::filesystem::path out = options["out"].as<std::string>();
+  check_output(out, options["overwrite"].as<bool>());
+  std::vector<ReportSource> sources;
+  for (const auto& path : options["results"].as<Paths>()) {
+    control.throw_if_stopped();
+    sources.push_back({std::filesystem::path(path).filename().string(), read_hdf5_results(path)});
+  }
+  const HtmlReport report = html_report(sources, options["title"].as<std::string>());
+  control.throw_if_stopped();
+  OutputFile file(out);
+  file.write(report.html);
+  file.finish();
+  for (const auto& sentence : report.headlines) std::cout << sentence << "\n";
+  std::cout << "wrote " << out.string() << ", " << kilobytes(report.html.size()) << ", of which "
+            << kilobytes(report.data_bytes) << " data\n";
+}
+
+}  // namespace
 
 Command report_command() {
   Command command;
   command.name = "report";
-  command.run = [](const po::variables_map&, const RunControl&) {
-    throw std::logic_error("in the making");
-  };
+  command.summary = "write results as one HTML page with charts, which works offline";
+  command.usage = "RESULTS.h5... --out REPORT.html";
+  command.details =
+      "Reads what `kvreplay simulate --out` wrote and makes one self-contained page: curves of "
+      "the\n"
+      "attention-mass loss and of the other metrics over the budget, the best policy at each "
+      "budget,\n"
+      "a layer x head map of the loss, a table of all values, definitions, and the manifest of "
+      "the\n"
+      "run. The page loads nothing from elsewhere.\n"
+      "\n"
+      "Several files are merged. Policies and budgets of one trace and scope share their charts;\n"
+      "with several traces or scopes the page lets its reader choose one at a time. Numbers that\n"
+      "contradict each other (another trace of the same name, other --steps) are refused.\n"
+      "\n"
+      "Example:\n"
+      "  kvreplay report results.h5 --out report.html\n"
+      "  kvreplay report a.h5 b.h5 --title \"Two models\" --out both.html --overwrite\n";
+  auto add = command.options.add_options();
+  add("results", po::value<Paths>()->required()->value_name("FILE"),
+      "results of `kvreplay simulate --out`, one or more");
+  add("out", po::value<std::string>()->required()->value_name("FILE"), "where the page goes");
+  add("title", po::value<std::string>()->default_value("", "from the model")->value_name("TEXT"),
+      "the page's title");
+  add("overwrite", po::bool_switch(), "replace the page if it exists");
+  command.positional.add("results", -1);
+  command.run = run;
   return command;
 }
 

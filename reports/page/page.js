@@ -144,11 +144,11 @@
     title: { color: ink, subtitleColor: ink, anchor: "start", fontSize: 15, subtitleFontSize: 12, font: chartFont, subtitleFont: chartFont, offset: 12 },
   });
 
-  function show(chart, spec, signals, listen) {
+  function show(chart, spec, signals, { listen, widest } = {}) {
     if (views[chart]) views[chart].view.finalize();
     const holder = at(chart + "-chart");
     const padding = spec.padding.left + spec.padding.right;
-    spec.width = Math.max(360, Math.floor(holder.clientWidth) - padding);
+    spec.width = Math.min(widest || Infinity, Math.max(360, Math.floor(holder.clientWidth) - padding));
     spec.config = chartStyle("currentColor");
     const view = new vega.View(vega.parse(spec), { renderer: "svg", logger, tooltip, hover: true });
     for (const [name, value] of Object.entries(signals)) view.signal(name, value);
@@ -225,12 +225,13 @@
       valueTicks: valueAxis === "log" && drawn.length ? logTicks(drawn) : null,
       budgets: g.budgets.map((budget) => budget.tokens), tokens: g.tokens,
       shares: Object.fromEntries(g.budgets.map((budget, b) => [budget.tokens, share(g, b)])) };
-    const shown = show(chart, spec, signals, (view) => view.addSignalListener("toggled", (_, value) => {
+    const listen = (view) => view.addSignalListener("toggled", (_, value) => {
       if (value === null) return;  // its initial value
       const name = g.series[value.series].name;
       if (!state.hidden.delete(name)) state.hidden.add(name);
       drawCurves();
-    }));
+    });
+    const shown = show(chart, spec, signals, { listen });
     views[chart].title = title + ", " + statisticTitle + ", over the budget";
     const notes = [];
     if (metricOf[metric]) notes.push(title + " = " + metricOf[metric].formula + ", the " + metricOf[metric].means + "; " + statisticTitle + " over the samples of all recorded layers and heads.");
@@ -275,8 +276,8 @@
     const cells = [];
     g.map.layers.forEach((layer, l) => units.forEach((unit, u) => {
       const value = difference(policy, budget, index(l, u));
-      const share = value === null ? "" : (100 * value).toLocaleString("en", { maximumSignificantDigits: 2, maximumFractionDigits: Math.abs(value) < 0.1 ? 1 : 0 });
-      cells.push({ layer, unit, value, short: share === "-0" ? "0" : share,
+      const inPercent = value === null ? "" : (100 * value).toFixed(Math.abs(value) < 0.0995 ? 1 : 0);
+      cells.push({ layer, unit, value, short: inPercent.replace(/^-(0(\.0)?)$/, "$1"),
         tip: "layer " + layer + (g.scope === "layer" ? "" : ", " + scopeUnits[g.scope].toLowerCase() + " " + unit) + "\n"
           + (baseline === null ? "mean attention-mass loss " : "difference in mean loss ") + number(value, 5) });
     }));
@@ -288,7 +289,7 @@
     if (g.scope === "layer") Object.assign(spec.axes[1], { labels: false });
     const signals = { unitTitle: scopeUnits[g.scope] || "", valueTitle: baseline === null ? "Mean loss" : "Difference",
       layers: g.map.layers, units, colours: baseline === null ? [0, largest] : [-largest, largest] };
-    const shown = show("map", spec, signals);
+    const shown = show("map", spec, signals, { widest: Math.max(260, g.map.layers.length * 70) });
     views.map.title = "Attention-mass loss of " + name + (baseline === null ? "" : " less that of " + g.series[baseline].name) + ", budget " + budgetText(g, budget);
     at("map-caption").textContent = views.map.title + ": mean of 1 − r over each " + (g.scope === "head" ? "head" : g.scope === "group" ? "KV group" : "layer")
       + "'s steps" + (cells.some((cell) => cell.value === null) ? "; grey: not recorded, or no step counts" : "") + ". Where there is room, cells show percent.";

@@ -1,12 +1,9 @@
 #include "reports/html_report.hpp"
 
 #include <catch2/catch.hpp>
-#include <fstream>
 #include <limits>
 #include <regex>
-#include <sstream>
 
-#include "paths.hpp"
 #include "reports/sample_results.hpp"
 #include "reports/text_search.hpp"
 #include "traces/errors.hpp"
@@ -35,13 +32,6 @@ json embedded(const std::string& html, const std::string& id) {
   REQUIRE(occurrences(html, open) == 1);
   const auto from = html.find(open) + open.size();
   return json::parse(html.substr(from, html.find("</script>", from) - from));
-}
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 /// A few rows by hand: mean loss of one policy at one budget.
@@ -308,24 +298,6 @@ TEST_CASE("results without a readable manifest or without numbers are refused") 
                                        "needed": 4, "steps": []})")}));
   CHECK_THROWS_AS(data_of({by_hand("r.h5", {})}), InputError);
   CHECK_THROWS_AS(data_of({}), std::invalid_argument);
-}
-
-TEST_CASE("a page is written whole or not at all") {
-  const testing::TemporaryFolder folder;
-  HtmlReport report;
-  report.html = "first";
-  write_html(report, folder / "r.html", false);
-  CHECK(read_file(folder / "r.html") == "first");
-  report.html = "second";
-  CHECK_THROWS_AS(write_html(report, folder / "r.html", false), OutputError);
-  CHECK(read_file(folder / "r.html") == "first");
-  write_html(report, folder / "r.html", true);
-  CHECK(read_file(folder / "r.html") == "second");
-  CHECK_THROWS_AS(write_html(report, folder / "missing" / "r.html", false), OutputError);
-  std::filesystem::create_directory(folder / "full");
-  CHECK_THROWS_AS(write_html(report, folder / "full", true), OutputError);
-  CHECK_FALSE(std::filesystem::exists(folder / "full.partial"));
-  CHECK_FALSE(std::filesystem::exists(folder / "r.html.partial"));
 }
 
 }  // namespace kvreplay

@@ -122,7 +122,7 @@ inline Results sample_results(const SampleShape& shape) {
       spread("miss_mean", std::sqrt(mean) * 0.6, 1);
       add("kept", "mean", budget);
       add("visible", "mean", budget + 1.0);
-      add("turnover", "mean", shape.policies[p] == "full" ? 0 : 1);
+      add("turnover", "mean", shape.policies[p] == "full" ? 0 : 1.0 / budget);
       add("age", "mean", budget * (0.5 + 0.2 * static_cast<double>(p)));
     }
   }

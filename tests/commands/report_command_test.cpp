@@ -1,0 +1,149 @@
+// `kvreplay report` as a shell sees it, on results of a real replay.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "run_program.hpp"
+#include "small_disk.hpp"
+
+using Catch::Matchers::Contains;
+using namespace kvreplay::testing;
+
+namespace {
+
+std::string quoted(const std::filesystem::path& path) {
+  return "'" + path.string() + "'";
+}
+
+void make_results(const TemporaryFolder& folder, const std::string& options,
+                  const std::string& name) {
+  if (!std::filesystem::exists(folder / "t.h5")) {
+    REQUIRE(
+        run_kvreplay("trace synth --tokens 100 --layers 3 --heads 4 --kv-heads 2 --seed 1 --out " +
+                     quoted(folder / "t.h5"))
+            .exit_code == 0);
+  }
+  REQUIRE(run_kvreplay("simulate " + quoted(folder / "t.h5") + " " + options + " --out " +
+                       quoted(folder / (name + ".h5")) + " --csv " +
+                       quoted(folder / (name + ".csv")))
+              .exit_code == 0);
+}
+
+nlohmann::json data_of(const std::string& html) {
+  const std::string open = "id=\"report-data\">";
+  const auto from = html.find(open);
+  REQUIRE(from != std::string::npos);
+  return nlohmann::json::parse(
+      html.substr(from + open.size(), html.find("</script>", from) - from - open.size()));
+}
+
+}  // namespace
+
+TEST_CASE("a report holds the numbers of the results' CSV") {
+  const TemporaryFolder folder;
+  make_results(folder, "--policy local,h2o,topk-row --budget 10%,50%", "r");
+  const auto made = run_kvreplay("report " + quoted(folder / "r.h5") + " --out " +
+                                 quoted(folder / "r.html") + " --title 'A <b>title</b>'");
+  CHECK(made.err == "");
+  REQUIRE(made.exit_code == 0);
+  CHECK_THAT(made.out, Contains("2 policies and 1 bound at 2 budgets, replayed on") &&
+                           Contains("n = 100 tokens") &&
+                           Contains("Lowest mean attention-mass loss: ") && Contains("kB data"));
+  const std::string html = read_text(folder / "r.html");
+  CHECK_THAT(html, Contains("<h1>A &lt;b&gt;title&lt;/b&gt;</h1>"));
+  CHECK_FALSE(std::filesystem::exists(folder / "r.html.partial"));
+
+  const auto group = data_of(html).at("groups").at(0);
+  CHECK(group.at("tokens") == 100);
+  CHECK(group.at("map").at("layers") == nlohmann::json({0, 1, 2}));
+  CHECK(group.at("map").at("units") == nlohmann::json({0, 1, 2, 3}));
+  const std::vector<std::string> policies = {"local", "h2o", "topk-row"};
+  std::istringstream csv(read_text(folder / "r.csv"));
+  std::string line;
+  std::getline(csv, line);
+  std::size_t overall = 0;
+  std::size_t in_map = 0;
+  while (std::getline(csv, line)) {
+    // trace,policy,parameters,scope,budget,budget_tokens,layer,head,metric,statistic,value,steps
+    std::vector<std::string> fields;
+    std::istringstream cells(line);
+    for (std::string field; std::getline(cells, field, ',');) fields.push_back(field);
+    REQUIRE(fields.size() == 12);
+    const auto s = static_cast<std::size_t>(std::find(policies.begin(), policies.end(), fields[1]) -
+                                            policies.begin());
+    const std::size_t b = fields[5] == "10" ? 0 : 1;
+    const double value = std::stod(fields[10]);
+    if (fields[6].empty()) {
+      CHECK(group.at("values").at(fields[8]).at(fields[9])[s][b].get<double>() ==
+            Approx(value).epsilon(1e-12));
+      ++overall;
+    } else if (!fields[7].empty() && fields[8] == "mass_loss" && fields[9] == "mean") {
+      const auto cell = std::stoul(fields[6]) * 4 + std::stoul(fields[7]);
+      CHECK(group.at("map").at("values")[s][b][cell].get<double>() ==
+            Approx(value).epsilon(5.1e-5));
+      ++in_map;
+    }
+  }
+  CHECK(overall >= 3 * 2 * 9);
+  CHECK(in_map == 3 * 2 * 12);
+}
+
+TEST_CASE("results of several scopes make one report") {
+  const TemporaryFolder folder;
+  make_results(folder, "--policy local,h2o --budget 10%", "head");
+  make_results(folder, "--policy local,h2o --budget 10% --scope group", "group");
+  make_results(folder, "--policy local,h2o --budget 10% --scope layer", "layer");
+  const auto made =
+      run_kvreplay("report " + quoted(folder / "head.h5") + " " + quoted(folder / "group.h5") +
+                   " " + quoted(folder / "layer.h5") + " --out " + quoted(folder / "r.html"));
+  REQUIRE(made.exit_code == 0);
+  const auto groups = data_of(read_text(folder / "r.html")).at("groups");
+  REQUIRE(groups.size() == 3);
+  CHECK(groups[0].at("map").at("values")[0][0].size() == 12);
+  CHECK(groups[1].at("map").at("values")[0][0].size() == 6);
+  CHECK(groups[2].at("map").at("values")[0][0].size() == 3);
+}
+
+TEST_CASE("what cannot be reported is said in one sentence") {
+  const TemporaryFolder folder;
+  make_results(folder, "--policy local --budget 10%", "r");
+  make_results(folder, "--policy local --budget 10% --steps all", "all");
+  std::ofstream(folder / "text.h5") << "no HDF5";
+  std::ofstream(folder / "there.html") << "keep me";
+  const std::string out = " --out " + quoted(folder / "r.html");
+  const auto refused = [](const std::string& arguments, int exit_code, const std::string& message) {
+    CAPTURE(arguments);
+    const auto run = run_kvreplay("report " + arguments);
+    CHECK(run.exit_code == exit_code);
+    CHECK_THAT(run.err, Contains(message));
+    CHECK(std::count(run.err.begin(), run.err.end(), '\n') == (exit_code == 2 ? 2 : 1));
+  };
+  refused("", 2, "required");
+  refused(quoted(folder / "r.h5"), 2, "--out");
+  refused(quoted(folder / "missing.h5") + out, 3, "missing.h5");
+  refused(quoted(folder / "text.h5") + out, 3, "text.h5");
+  refused(quoted(folder / "t.h5") + out, 3, "not a results file");
+  refused(quoted(folder / "r.h5") + " --out " + quoted(folder / "there.html"), 4, "--overwrite");
+  refused(quoted(folder / "r.h5") + " --out " + quoted(folder / "no" / "r.html"), 4, "r.html");
+  refused(quoted(folder / "r.h5") + " " + quoted(folder / "all.h5") + out, 2,
+          "all.h5: mean of mass_loss of local at budget 10% on t.h5 differs");
+  CHECK(read_text(folder / "there.html") == "keep me");
+  CHECK_FALSE(std::filesystem::exists(folder / "r.html"));
+  CHECK_FALSE(std::filesystem::exists(folder / "r.html.partial"));
+}
+
+TEST_CASE("a full disk leaves no page behind") {
+  const TemporaryFolder folder;
+  make_results(folder, "--policy local --budget 10%", "r");
+  const SmallDisk disk(2);
+  if (!disk.ready()) return;
+  disk.fill(100'000);
+  const auto run =
+      run_kvreplay("report " + quoted(folder / "r.h5") + " --out " + quoted(disk / "r.html"));
+  CHECK(run.exit_code == 4);
+  CHECK_THAT(run.err, Contains("r.html") && Contains("No space left on device"));
+  CHECK_FALSE(std::filesystem::exists(disk / "r.html"));
+  CHECK_FALSE(std::filesystem::exists(disk / "r.html.partial"));
+}
