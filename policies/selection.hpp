@@ -17,48 +17,37 @@ namespace kvreplay {
 template <class Weight>
 class Selection {
  public:
-  static constexpr std::size_t kBuckets = 2048;  // 256 exponents of a float, 8 buckets each
-
-  static std::size_t bucket(Weight weight) {
-    return std::bit_cast<std::uint32_t>(static_cast<float>(weight)) >> 20 &
-           (kBuckets - 1);  // no sign: -0
-  }
-
-  /// The weight that has rank k (1-based) from the top, and how many of the k largest equal it: the
-  /// others are all above it. Requires 1 <= k <= weights.size().
+  /// The smallest of the largest weights, and how many of them equal it: the others are above it.
   struct Rank {
     Weight weight;
     std::uint32_t equals;
   };
+
+  /// Of the k largest weights. Requires 1 <= k <= weights.size().
   Rank kth_largest(std::span<const Weight> weights, std::uint32_t k) {
+    find_buckets(weights);
     counts_.fill(0);
-    for (const Weight weight : weights) ++counts_[bucket(weight)];
-    std::size_t crossing = kBuckets - 1;
-    std::uint32_t wanted = k;  // among the members of the crossing bucket
-    while (counts_[crossing] < wanted) wanted -= counts_[crossing--];
-    members_.clear();
-    for (const Weight weight : weights) {
-      if (bucket(weight) == crossing) members_.push_back(weight);
-    }
-    const auto at = members_.begin() + (wanted - 1);
+    for (const auto bucket : buckets_) ++counts_[bucket];
+    std::uint32_t crossing = kBuckets - 1;
+    while (counts_[crossing] < k) k -= counts_[crossing--];
+    collect(weights, crossing);
+    const auto at = members_.begin() + (k - 1);
     std::nth_element(members_.begin(), at, members_.end(), std::greater<>());
     const auto above = std::count_if(members_.begin(), at, [&](Weight w) { return w > *at; });
-    return {*at, wanted - static_cast<std::uint32_t>(above)};
+    return {*at, k - static_cast<std::uint32_t>(above)};
   }
 
-  /// The same for the fewest of the largest weights whose sum reaches `sum`; all weights where
-  /// their sum falls short of it. None belong where sum <= 0.
+  /// Of the fewest of the largest weights whose sum reaches `sum`; of all weights above 0 where
+  /// their sum falls short of it; of none where sum <= 0.
   Rank reaching(std::span<const Weight> weights, double sum) {
     if (!(sum > 0)) return {std::numeric_limits<Weight>::infinity(), 0};
     sum *= 1 - 1e-12;  // the order of addition must not decide
+    find_buckets(weights);
     masses_.fill(0);
-    for (const Weight weight : weights) masses_[bucket(weight)] += weight;
-    std::size_t crossing = kBuckets - 1;
+    for (std::size_t i = 0; i < weights.size(); ++i) masses_[buckets_[i]] += weights[i];
+    std::uint32_t crossing = kBuckets - 1;
     while (crossing > 0 && masses_[crossing] < sum) sum -= masses_[crossing--];
-    members_.clear();
-    for (const Weight weight : weights) {
-      if (bucket(weight) == crossing) members_.push_back(weight);
-    }
+    collect(weights, crossing);
     if (members_.empty()) return {Weight{0}, 0};
     std::sort(members_.begin(), members_.end(), std::greater<>());
     Rank rank{members_[0], 0};
@@ -72,8 +61,37 @@ class Selection {
   }
 
  private:
+  // 8 buckets an octave from 2^-32 to 2^8: all that is less shares the lowest, all that is more
+  // the highest.
+  static constexpr std::int32_t kLeast = (127 - 32) * 8;
+  static constexpr std::uint32_t kBuckets = 40 * 8;
+
+  void find_buckets(std::span<const Weight> weights) {
+    buckets_.resize(weights.size());
+    const Weight* const weight = weights.data();
+    std::uint16_t* const bucket = buckets_.data();
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const auto bits = std::bit_cast<std::int32_t>(static_cast<float>(weight[i]));
+      const std::int32_t place = std::max((bits >> 20) - kLeast, 0);
+      bucket[i] = static_cast<std::uint16_t>(std::min(place, std::int32_t{kBuckets} - 1));
+    }
+  }
+
+  void collect(std::span<const Weight> weights, std::uint32_t wanted) {
+    members_.resize(weights.size());
+    const Weight* const weight = weights.data();
+    const std::uint16_t* const bucket = buckets_.data();
+    Weight* end = members_.data();
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      *end = weight[i];
+      end += bucket[i] == wanted ? 1 : 0;
+    }
+    members_.resize(static_cast<std::size_t>(end - members_.data()));
+  }
+
   std::array<std::uint32_t, kBuckets> counts_;
   std::array<double, kBuckets> masses_;
+  std::vector<std::uint16_t> buckets_;
   std::vector<Weight> members_;
 };
 

@@ -13,20 +13,21 @@ class TopkRow final : public RowChoice {
   void choose(std::uint32_t step, std::span<const double> row,
               std::vector<std::uint32_t>& tokens) override {
     const std::uint32_t wanted = std::min(step, traits().capacity);
-    tokens.resize(wanted);
+    tokens.resize(step);
     if (wanted == 0) return;
     const auto earlier = row.first(step);
-    const auto rank = selection_.kth_largest(earlier, wanted);
-    // From the newest token down: among equals the newest are kept.
-    std::uint32_t equals = rank.equals;
-    std::uint32_t left = wanted;
-    for (std::uint32_t token = step; left > 0;) {
-      --token;
-      const bool equal = earlier[token] == rank.weight;
-      if (earlier[token] > rank.weight || (equal && equals > 0)) {
-        equals -= equal ? 1 : 0;
-        tokens[--left] = token;
-      }
+    const double least = selection_.kth_largest(earlier, wanted).weight;
+    std::uint32_t* end = tokens.data();
+    for (std::uint32_t token = 0; token < step; ++token) {
+      *end = token;
+      end += earlier[token] >= least ? 1 : 0;
+    }
+    tokens.resize(static_cast<std::size_t>(end - tokens.data()));
+    // Among equals the newest are kept: the oldest go while there are too many.
+    for (auto at = tokens.begin(); tokens.size() > wanted;) {
+      at = std::find_if(at, tokens.end(),
+                        [&](std::uint32_t token) { return earlier[token] == least; });
+      at = tokens.erase(at);
     }
   }
 

@@ -117,9 +117,10 @@ void Cell::evict(std::uint32_t i) {
 
 void Cell::step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace) {
   double* const total = workspace.shared_weights.data();
-  std::fill_n(total, i + 1, 0.0);
-  for (const RowView& row : rows) {
-    for (std::uint32_t j = 0; j <= i; ++j) total[j] += static_cast<double>(row.weights[j]);
+  copy_row(rows[0].weights, total);
+  for (const RowView& row : rows.subspan(1)) {
+    const float* const weights = row.weights.data();
+    for (std::uint32_t j = 0; j <= i; ++j) total[j] += static_cast<double>(weights[j]);
   }
   auto& chosen = workspace.chosen;
   chosen.assign(kept_.tokens().begin(), kept_.tokens().end());
@@ -127,10 +128,10 @@ void Cell::step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace
   check_choice(i, chosen);
 
   const std::uint32_t held_before = kept_.size();
-  std::uint32_t stayed = 0;
-  for (const auto token : chosen) stayed += kept_.bits().test(token) ? 1 : 0;
+  before_ = kept_.bits();
   chosen.push_back(i);
   kept_.replace(chosen);
+  const std::uint32_t left = kept_.bits().missing(before_.words());
   if (measures(i)) {
     for (const RowView& row : rows) {
       if (chosen.size() == i + 1) {
@@ -143,7 +144,6 @@ void Cell::step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace
   const auto visible = static_cast<std::uint32_t>(chosen.size());
   kept_.erase(Slot{visible - 1});
   if (measures(i)) {
-    const std::uint32_t left = held_before - stayed;
     measure_set(i, visible, held_before == 0 ? 0 : static_cast<double>(left) / held_before);
   }
 }

@@ -69,6 +69,7 @@ class Cell {
   std::unique_ptr<CachePolicy> cache_;
   std::unique_ptr<RowChoice> choice_;
   KeptSet kept_;
+  TokenBits before_;  // what a RowChoice saw at the step before
   std::vector<std::uint32_t> evicted_;
   std::vector<Samples> samples_;
   std::uint64_t zero_mass_rows_ = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -15,9 +16,18 @@ namespace kvreplay {
 class TokenBits {
  public:
   void clear(std::uint32_t tokens) { words_.assign(tokens / 64 + 1, 0); }
+  /// Takes another set, of ascending tokens.
+  void assign(std::span<const std::uint32_t> tokens) {
+    std::fill(words_.begin(), words_.end(), 0);
+    for (std::size_t at = 0; at < tokens.size();) {
+      const std::uint32_t word = tokens[at] / 64;
+      std::uint64_t bits = 0;
+      for (; at < tokens.size() && tokens[at] / 64 == word; ++at) bits |= bit(tokens[at]);
+      words_[word] = bits;
+    }
+  }
   void set(std::uint32_t token) { words_[token / 64] |= bit(token); }
   void reset(std::uint32_t token) { words_[token / 64] &= ~bit(token); }
-  bool test(std::uint32_t token) const { return (words_[token / 64] & bit(token)) != 0; }
 
   /// How many of the bits in `others` are not in this set.
   std::uint32_t missing(std::span<const std::uint64_t> others) const {
@@ -25,6 +35,8 @@ class TokenBits {
     for (std::size_t i = 0; i < others.size(); ++i) count += std::popcount(others[i] & ~words_[i]);
     return static_cast<std::uint32_t>(count);
   }
+
+  std::span<const std::uint64_t> words() const { return words_; }
 
  private:
   static std::uint64_t bit(std::uint32_t token) { return std::uint64_t{1} << (token % 64); }
@@ -57,10 +69,9 @@ class KeptSet {
   }
   /// Takes another set, of ascending tokens.
   void replace(std::span<const std::uint32_t> tokens) {
-    for (const auto token : tokens_) bits_.reset(token);
-    tokens_.clear();
-    sum_ = 0;
-    for (const auto token : tokens) append(token);
+    tokens_.assign(tokens.begin(), tokens.end());
+    bits_.assign(tokens);
+    sum_ = std::accumulate(tokens.begin(), tokens.end(), std::uint64_t{0});
   }
 
   std::span<const std::uint32_t> tokens() const { return tokens_; }
