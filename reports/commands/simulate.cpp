@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "reports/commands/command.hpp"
+#include "reports/commands/index_list.hpp"
 #include "reports/text_table.hpp"
 #include "simulator/cell.hpp"
 #include "simulator/output_file.hpp"
@@ -252,6 +253,12 @@ void run(const po::variables_map& options, const RunControl& control) {
         path, options["incomplete"].as<bool>() ? Incomplete::take_whole_rows : Incomplete::refuse));
     const auto& info = readers.back()->info();
     const std::string trace = std::filesystem::path(path).filename().string();
+    if (const auto layers = text_option(options, "layers")) {
+      request.layers = parse_index_list("--layers", *layers, info.model_layers);
+    }
+    if (const auto heads = text_option(options, "heads")) {
+      request.heads = parse_index_list("--heads", *heads, info.model_heads);
+    }
     traces.push_back({info, plan_replay(info, trace, request), {}});
     rows += traces.back().plan.rows();
   }
@@ -343,6 +350,8 @@ Command simulate_command() {
       "needed sets whose misses are counted");
   add("detail", po::value<std::string>()->default_value("head")->value_name("NAME"),
       "break results down to overall, layer or head");
+  add("layers", po::value<std::string>()->value_name("LIST"), "only these layers, e.g. 0,3-5");
+  add("heads", po::value<std::string>()->value_name("LIST"), "only these query heads");
   add("seed", po::value<std::uint64_t>()->default_value(0)->value_name("N"),
       "seed of the policies that draw random numbers");
   add("threads",

@@ -1,0 +1,162 @@
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
+
+#include "run_program.hpp"
+#include "simulator/results.hpp"
+
+namespace kvreplay::testing {
+namespace {
+
+using Catch::Contains;
+
+/// A trace of two layers, four heads in two groups, and what simulate says about it.
+class Bench {
+ public:
+  Bench() {
+    const auto run = run_kvreplay(
+        "trace synth --tokens 96 --layers 2 --heads 4 --kv-heads 2 --seed 3 "
+        "--out '" +
+        path("t.h5") + "'");
+    REQUIRE(run.exit_code == 0);
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  ProgramRun simulate(const std::string& options) const {
+    return run_kvreplay("simulate '" + path("t.h5") + "' " + options);
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_CASE("simulate writes what it measured and says what ran") {
+  const Bench bench;
+  const auto run = bench.simulate("--policy local,h2o:heavy=8:recent=8 --budget 25%,48 --out '" +
+                                  bench.path("r.h5") + "' --csv '" + bench.path("r.csv") +
+                                  "' --sets '" + bench.path("sets.txt") + "' --threads 2");
+  CHECK(run.err.empty());
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("t.h5: 96 tokens") && Contains("one kept set per query head") &&
+                          Contains("25% = 24") && Contains("rounded down") &&
+                          Contains("h2o:heavy=8:recent=8:rows=renormalised") &&
+                          Contains("active: i >= k") && Contains("mean mass_loss = 1 - r"));
+  const auto results = read_hdf5_results(bench.path("r.h5"));
+  CHECK(!results.partial);
+  CHECK_THAT(results.manifest_json, Contains("\"seed\": 0") && Contains("--budget 25%,48"));
+  // 4 cells; overall, 2 layers and 8 heads; 9 metrics of 5 statistics.
+  CHECK(results.rows.size() == 4U * 11 * 45);
+  const auto csv = read_text(bench.path("r.csv"));
+  CHECK(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')) ==
+        results.rows.size() + 1);
+  CHECK_THAT(csv, Contains("t.h5,local,,head,25%,24,,,mass_loss,mean,"));
+  CHECK_THAT(read_text(bench.path("sets.txt")),
+             Contains("0\t0\tlocal\t24\t24\t0\t1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,"
+                      "21,22,23,24\n"));
+
+  const auto again = bench.simulate("--out '" + bench.path("r.h5") + "'");
+  CHECK(again.exit_code == 4);
+  CHECK_THAT(again.err, Contains("r.h5: exists already; --overwrite replaces it"));
+  CHECK(bench.simulate("--overwrite --out '" + bench.path("r.h5") + "'").exit_code == 0);
+}
+
+TEST_CASE("simulate takes several traces, scopes, layers and heads") {
+  const Bench bench;
+  const auto two = bench.simulate("'" + bench.path("t.h5") + "' --policy h2o --budget 10%");
+  CHECK(two.exit_code == 0);
+  const auto part =
+      bench.simulate("--policy h2o --scope group --layers 1 --heads 2-3 --steps all --csv '" +
+                     bench.path("p.csv") + "' --detail layer --needed top:2");
+  REQUIRE(part.exit_code == 0);
+  const auto csv = read_text(bench.path("p.csv"));
+  CHECK_THAT(csv, Contains(",group,5%,4,1,,miss_top,p99,") && !Contains("miss_mass"));
+  CHECK_THAT(part.out, Contains("1 layers, 2 heads") && Contains("per KV group"));
+}
+
+TEST_CASE("simulate refuses wrong arguments with a sentence") {
+  const Bench bench;
+  const auto refused = [&](const std::string& options, const std::string& message) {
+    const auto run = bench.simulate(options);
+    INFO(options);
+    CHECK(run.exit_code == 2);
+    CHECK(run.out.empty());
+    CHECK_THAT(run.err, Contains(message));
+  };
+  refused("--policy h20", "did you mean \"h2o\"?");
+  refused("--policy h2o:hevy=1", "did you mean \"heavy\"?");
+  refused("--policy h2o:heavy=8:recent=8 --budget 10", "exceed the budget of 10 tokens");
+  refused("--budget 0", "at least one token");
+  refused("--budget 97", "budget 97 is above the 96 tokens of t.h5");
+  refused("--budget 50:10:5", "ends before it begins");
+  refused("--layers 2", "--layers 2");
+  refused("--heads 0-9", "--heads 0-9");
+  refused("--scope group --heads 0", "take whole groups or --scope head");
+  refused("--scope city", "scopes: head, group, layer");
+  refused("--steps some", "active, all");
+  refused("--needed most", "threshold:F");
+  refused("--detail none", "overall, layer, head");
+  refused("--threads 0", "--threads must be from 1 to 1024");
+  CHECK(run_kvreplay("simulate").exit_code == 2);
+}
+
+TEST_CASE("simulate refuses files that it cannot read or write") {
+  const Bench bench;
+  CHECK(run_kvreplay("simulate '" + bench.path("none.h5") + "'").exit_code == 3);
+  for (const auto* option : {"--out", "--csv", "--sets"}) {
+    const auto run = bench.simulate(std::string(option) + " '" + bench.path("no/r") + "'");
+    CHECK(run.exit_code == 4);
+    CHECK_THAT(run.err,
+               Contains("no/r.partial: cannot create the file: No such file or directory"));
+    CHECK(run.out.empty());
+  }
+  const auto full = bench.simulate("--csv /dev/full/r.csv");
+  CHECK(full.exit_code == 4);
+}
+
+TEST_CASE("a trace of one token replays") {
+  const TemporaryFolder folder;
+  const auto trace = (folder / "one.h5").string();
+  REQUIRE(
+      run_kvreplay("trace synth --tokens 1 --layers 1 --heads 1 --out '" + trace + "'").exit_code ==
+      0);
+  const auto run = run_kvreplay("simulate '" + trace + "' --budget 1,1%,100% --steps all");
+  CHECK(run.err.empty());
+  CHECK(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("topk-row  0.0000"));
+}
+
+TEST_CASE("Ctrl-C leaves results that are marked partial") {
+  const TemporaryFolder folder;
+  const auto trace = (folder / "t.h5").string();
+  const auto out = (folder / "r.h5").string();
+  REQUIRE(run_kvreplay("trace synth --tokens 600 --layers 8 --heads 8 --out '" + trace + "'")
+              .exit_code == 0);
+  // The program gets the signal once it has printed its plan, long before its end.
+  const std::string script =
+      "'" KVREPLAY_EXECUTABLE "' simulate '" + trace +
+      "' --policy topk-row,h2o,tova,random --budget 5%:95%:5% --threads 1 --out '" + out + "' >'" +
+      (folder / "log").string() + "' 2>'" + (folder / "err").string() +
+      "' & pid=$!; while ! grep -q memory '" + (folder / "log").string() +
+      "'; do sleep 0.01; done; sleep 0.3; "
+      "kill -INT $pid; wait $pid";
+  const int status = std::system(script.c_str());
+  CHECK(WEXITSTATUS(status) == 130);
+  CHECK_THAT(read_text(folder / "err"), Contains("interrupted; the results hold the units done"));
+  const auto results = read_hdf5_results(out);
+  CHECK(results.partial);
+  CHECK(!std::filesystem::exists(out + ".partial"));
+}
+
+TEST_CASE("policies are listed for people and for programs") {
+  const auto text = run_kvreplay("policies");
+  CHECK(text.exit_code == 0);
+  for (const auto* name : {"full", "local", "sinks", "h2o", "h2o-figure", "h2o-literal", "h2o-mean",
+                           "tova", "random", "topk-row"}) {
+    CHECK_THAT(text.out, Contains(std::string(name) + "\n    "));
+  }
+  const auto json = run_kvreplay("policies h2o --json");
+  CHECK_THAT(json.out, Contains("\"name\": \"h2o\"") && Contains("\"default\": \"renormalised\""));
+  CHECK(run_kvreplay("policies h3o").exit_code == 2);
+}
+
+}  // namespace
+}  // namespace kvreplay::testing

@@ -1,0 +1,144 @@
+#include "policies/registry.hpp"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "policies/selection.hpp"
+
+namespace kvreplay {
+namespace {
+
+std::string parameters(const std::string& text, std::uint32_t budget, std::uint32_t tokens = 1000) {
+  const auto request = parse_policies(text).at(0);
+  const Setting setting{.budget = {budget}, .tokens = tokens};
+  return std::get<CacheFactory>(request.entry->make)(request.arguments, setting)
+      ->traits()
+      .parameters;
+}
+
+TEST_CASE("parts are resolved against the budget") {
+  CHECK(parameters("h2o", 9) == "heavy=4:recent=5:rows=renormalised");
+  CHECK(parameters("h2o:heavy=3", 9) == "heavy=3:recent=6:rows=renormalised");
+  CHECK(parameters("h2o:recent=3:rows=raw", 9) == "heavy=6:recent=3:rows=raw");
+  CHECK(parameters("h2o:heavy=8:recent=8", 64) == "heavy=8:recent=8:rows=renormalised");
+  CHECK(parameters("h2o:heavy=0.29", 100) == "heavy=29:recent=71:rows=renormalised");
+  CHECK(parameters("h2o:heavy=0.25:recent=0.25", 10) == "heavy=2:recent=2:rows=renormalised");
+  // Shares of a whole leave nothing over to rounding.
+  CHECK(parameters("h2o:heavy=0.5:recent=0.5", 9) == "heavy=4:recent=5:rows=renormalised");
+  CHECK(parameters("sinks", 100) == "sinks=4:recent=96");
+  CHECK(parameters("sinks", 3) == "sinks=3:recent=0");
+  CHECK(parameters("sinks:sinks=500", 100) == "sinks=100:recent=0");
+  CHECK(parameters("sinks:recent=98", 100) == "sinks=2:recent=98");
+  CHECK(parameters("tova:recent=0.5", 9) == "recent=4");
+}
+
+TEST_CASE("parts that do not fit are refused with the fix") {
+  CHECK_THROWS_WITH(parameters("h2o:heavy=8:recent=8", 10),
+                    "policy h2o: heavy 8 and recent 8 exceed the budget of 10 tokens; lower them, "
+                    "give shares of the budget below 1, or raise the budget");
+  CHECK_THROWS_WITH(parameters("h2o:heavy=11", 10),
+                    Catch::StartsWith("policy h2o: heavy 11 exceed"));
+  CHECK_THROWS_WITH(parameters("h2o:heavy=0:recent=0", 10), Catch::Contains("both come to 0"));
+  CHECK_THROWS_WITH(parameters("sinks:sinks=0:recent=0", 10), Catch::Contains("both come to 0"));
+  CHECK_THROWS_WITH(parameters("tova:recent=11", 10), Catch::Contains("exceeds the budget of 10"));
+  // The sum of two counts must not wrap around.
+  CHECK_THROWS_AS(parameters("h2o:heavy=4294967295:recent=4294967295", 10), std::invalid_argument);
+}
+
+TEST_CASE("policies are parsed and what is wrong is named") {
+  const auto requests =
+      parse_policies("local,h2o:heavy=8:recent=8,random:seed=18446744073709551615");
+  REQUIRE(requests.size() == 3);
+  CHECK(requests[1].entry->name == "h2o");
+  CHECK(requests[1].text == "h2o:heavy=8:recent=8");
+  CHECK(requests[2].arguments.integer("seed", 0) == 18446744073709551615U);
+
+  using Catch::Contains;
+  CHECK_THROWS_WITH(parse_policies("h20"),
+                    Contains("unknown policy \"h20\", did you mean \"h2o\"?") &&
+                        Contains("full, h2o, h2o-figure"));
+  CHECK_THROWS_WITH(parse_policies("xyzzy"), !Contains("did you mean"));
+  CHECK_THROWS_WITH(parse_policies("local,,h2o"), Contains("without a name"));
+  CHECK_THROWS_WITH(parse_policies(""), Contains("without a name"));
+  CHECK_THROWS_WITH(parse_policies("h2o:heavy"),
+                    Contains("\"heavy\" is not of the form key=value"));
+  CHECK_THROWS_WITH(parse_policies("h2o:hevy=3"),
+                    Contains("did you mean \"heavy\"?") && Contains("heavy, recent, rows"));
+  CHECK_THROWS_WITH(parse_policies("local:heavy=3"), Contains("it has none"));
+  CHECK_THROWS_WITH(parse_policies("h2o:heavy=3:heavy=4"), Contains("given twice"));
+  for (const auto* value : {"", "-1", "1.5", "nan", "inf", "0x8", "8 ", "99999999999", "1e3"}) {
+    CHECK_THROWS_WITH(parse_policies(std::string("h2o:heavy=") + value),
+                      Contains("is not a count of tokens, or a share"));
+  }
+  CHECK_THROWS_WITH(parse_policies("h2o:rows=cooked"), Contains("renormalised|raw"));
+  CHECK_THROWS_WITH(parse_policies("random:seed=-3"), Contains("is not a whole number"));
+}
+
+TEST_CASE("any text either parses or is refused") {
+  std::mt19937 random(3);
+  const std::string alphabet = "h2o-local,:=.0159heavyrecentrows%\n\xff";
+  for (int round = 0; round < 20000; ++round) {
+    std::string text = round % 2 == 0 ? "h2o:heavy=" : "";
+    for (auto length = random() % 16; length > 0; --length) {
+      text += alphabet[random() % alphabet.size()];
+    }
+    try {
+      for (const auto& request : parse_policies(text)) CHECK(request.entry != nullptr);
+    } catch (const std::invalid_argument& error) {
+      CHECK(std::string(error.what()).size() > 20);
+    }
+  }
+}
+
+TEST_CASE("every policy says what it is") {
+  for (const auto& [name, entry] : registered_policies()) {
+    INFO(name);
+    CHECK(entry.name == name);
+    CHECK(entry.summary.size() > 10);
+    CHECK(entry.summary.find('\n') == std::string::npos);
+    CHECK(!entry.scopes.empty());
+    for (const auto& parameter : entry.parameters) {
+      CHECK(!parameter.meaning.empty());
+      CHECK(!parameter.default_words.empty());
+      CHECK(!parameter.range().empty());
+    }
+  }
+  CHECK_THROWS_AS(Registration({.name = "local", .summary = "again", .make = CacheFactory{}}),
+                  std::logic_error);
+}
+
+TEST_CASE("selection agrees with sorting") {
+  std::mt19937 random(4);
+  Selection<double> selection;
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<double> weights(1 + random() % 200);
+    for (auto& weight : weights) {
+      weight = round % 2 == 0 ? static_cast<double>(random() % 8) / 8
+                              : std::exp2(-static_cast<double>(random() % 60)) * (random() % 100);
+    }
+    auto sorted = weights;
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    const auto k = 1 + static_cast<std::uint32_t>(random() % weights.size());
+    const auto rank = selection.kth_largest(weights, k);
+    CHECK(rank.weight == sorted[k - 1]);
+    CHECK(rank.equals == std::count(sorted.begin(), sorted.begin() + k, sorted[k - 1]));
+
+    double total = 0;
+    for (const double weight : sorted) total += weight;
+    const double target = total * (random() % 99 + 1) / 100.0;
+    double sum = 0;
+    std::size_t fewest = 0;
+    while (sum < target * (1 - 1e-12)) sum += sorted[fewest++];
+    const auto reached = selection.reaching(weights, target);
+    if (fewest == 0) {
+      CHECK(reached.equals == 0);
+    } else {
+      CHECK(reached.weight == sorted[fewest - 1]);
+      CHECK(reached.equals == std::count(sorted.begin(), sorted.begin() + static_cast<long>(fewest),
+                                         sorted[fewest - 1]));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvreplay

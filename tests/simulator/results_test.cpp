@@ -1,0 +1,197 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "paths.hpp"
+#include "random_rows.hpp"
+#include "simulator/samples.hpp"
+#include "simulator/tabulate.hpp"
+#include "stepper.hpp"
+#include "traces/hdf5.hpp"
+
+namespace kvreplay::testing {
+namespace {
+
+std::string read_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Results some_results() {
+  Results results;
+  results.manifest_json = R"({"tool":"a \"quoted\" name"})";
+  results.partial = true;
+  ResultRow row{.trace = "a,b \"c\".h5",
+                .policy = "h2o",
+                .parameters = "heavy=1:recent=2",
+                .scope = "head",
+                .budget = "20%",
+                .budget_tokens = 217,
+                .layer = 3,
+                .head = 0,
+                .metric = "mass_loss",
+                .statistic = "p95",
+                .value = 0.1,
+                .steps = 12345678901};
+  results.rows.push_back(row);
+  row.layer.reset();
+  row.head.reset();
+  row.parameters = "";
+  row.value = 1e-300;
+  results.rows.push_back(row);
+  return results;
+}
+
+TEST_CASE("results survive a file") {
+  const TemporaryFolder folder;
+  Results written = some_results();
+  while (written.rows.size() < 20000) {  // several chunks
+    written.rows.push_back(written.rows[written.rows.size() % 2]);
+    written.rows.back().value = static_cast<double>(written.rows.size()) / 7;
+  }
+  write_hdf5(written, folder / "r.h5");
+  CHECK(!std::filesystem::exists(folder / "r.h5.partial"));
+  const Results read = read_hdf5_results(folder / "r.h5");
+  CHECK(read.manifest_json == written.manifest_json);
+  CHECK(read.partial);
+  REQUIRE(read.rows.size() == written.rows.size());
+  for (std::size_t i = 0; i < read.rows.size(); ++i) {
+    const auto& a = read.rows[i];
+    const auto& b = written.rows[i];
+    REQUIRE(std::tie(a.trace, a.policy, a.parameters, a.scope, a.budget, a.budget_tokens, a.layer,
+                     a.head, a.metric, a.statistic, a.value, a.steps) ==
+            std::tie(b.trace, b.policy, b.parameters, b.scope, b.budget, b.budget_tokens, b.layer,
+                     b.head, b.metric, b.statistic, b.value, b.steps));
+  }
+  write_hdf5(Results(), folder / "empty.h5");
+  CHECK(read_hdf5_results(folder / "empty.h5").rows.empty());
+}
+
+TEST_CASE("CSV fields are quoted where they must be") {
+  const TemporaryFolder folder;
+  write_csv(some_results(), folder / "r.csv");
+  CHECK(
+      read_text(folder / "r.csv") ==
+      "trace,policy,parameters,scope,budget,budget_tokens,layer,head,metric,statistic,value,steps\n"
+      "\"a,b \"\"c\"\".h5\",h2o,heavy=1:recent=2,head,20%,217,3,0,mass_loss,p95,0.1,12345678901\n"
+      "\"a,b \"\"c\"\".h5\",h2o,,head,20%,217,,,mass_loss,p95,1e-300,12345678901\n");
+}
+
+TEST_CASE("files that are no results are refused") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_AS(read_hdf5_results(folder / "missing.h5"), InputError);
+  std::ofstream(folder / "text.h5") << "not HDF5";
+  CHECK_THROWS_AS(read_hdf5_results(folder / "text.h5"), InputError);
+  hdf5::File::create(folder / "foreign.h5").close();
+  CHECK_THROWS_WITH(read_hdf5_results(folder / "foreign.h5"),
+                    Catch::Contains("not a results file"));
+  {
+    auto file = hdf5::File::create(folder / "future.h5");
+    file.set<std::uint64_t>("schema_version", 99);
+    file.set_text("manifest", "{}");
+    file.close();
+  }
+  CHECK_THROWS_WITH(read_hdf5_results(folder / "future.h5"), Catch::Contains("schema version 99"));
+  CHECK_THROWS_AS(write_csv(some_results(), folder / "no" / "r.csv"), OutputError);
+  CHECK_THROWS_AS(write_hdf5(some_results(), folder / "no" / "r.h5"), OutputError);
+}
+
+TEST_CASE("damaged results files never crash the reader") {
+  const TemporaryFolder folder;
+  write_hdf5(some_results(), folder / "r.h5");
+  const std::string whole = read_text(folder / "r.h5");
+  std::mt19937 random(6);
+  for (int round = 0; round < 400; ++round) {
+    std::string damaged = whole;
+    if (round % 4 == 0) damaged.resize(random() % damaged.size());
+    for (int flips = 0; !damaged.empty() && flips < 3; ++flips) {
+      damaged[random() % damaged.size()] ^= static_cast<char>(1 << random() % 8);
+    }
+    std::ofstream(folder / "d.h5", std::ios::binary) << damaged;
+    try {
+      (void)read_hdf5_results(folder / "d.h5");
+    } catch (const InputError& error) {
+      CHECK(std::string(error.what()).find("d.h5") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("rows tell a trace's story from the whole to the head") {
+  const auto rows = in_memory(random_layers(2, 3, 20, Rows::smooth, 20), 3);
+  const auto plan =
+      plan_replay(rows.info(), "t.h5", request_for("local", "5,100%", Scope::head, Steps::active));
+  const auto outcome = replay(rows, plan, 1, {});
+  const auto table = [&](Detail detail) {
+    Results results;
+    add_rows(plan, outcome, detail, results);
+    return results;
+  };
+  // Two cells; at a budget of n only the losses have values, 0 over 0 steps.
+  constexpr std::size_t kPerSet = (9 + 5) * 5;
+  CHECK(table(Detail::overall).rows.size() == kPerSet);
+  CHECK(table(Detail::layer).rows.size() == 3 * kPerSet);
+  const auto all = table(Detail::head);
+  REQUIRE(all.rows.size() == 9 * kPerSet);
+  CHECK(all.rows[0].statistic == "mean");
+  CHECK(!all.rows[0].layer);
+  CHECK(all.rows[0].steps == 6 * 15);
+  CHECK(all.rows[45].budget == "100%");
+  CHECK(all.rows[45].value == 0);
+  CHECK(all.rows[45].steps == 0);
+  CHECK(*all.rows[kPerSet].layer == 0);
+  CHECK(!all.rows[kPerSet].head);
+  CHECK(*all.rows[8 * kPerSet].layer == 1);
+  CHECK(*all.rows[8 * kPerSet].head == 2);
+
+  const auto manifest = nlohmann::json::parse(manifest_json(
+      {{rows.info(), plan, outcome}},
+      {.command = {"--budget 5"}, .seed = 3, .threads = 2, .started = "now", .seconds = 1}));
+  CHECK(manifest["traces"][0]["file"] == "t.h5");
+  CHECK(manifest["traces"][0]["tokens"] == 20);
+  CHECK(manifest["traces"][0]["heads"] == std::vector<int>{0, 1, 2});
+  CHECK(manifest["traces"][0]["layers"] == std::vector<int>{0, 1});
+  CHECK(manifest["steps"] == "active");
+  CHECK(manifest["needed"]["miss_top"] == "top:4");
+  CHECK(manifest["cells"].size() == 2);
+  CHECK(manifest["seed"] == 3);
+}
+
+TEST_CASE("quantiles are those of the rounded samples") {
+  std::mt19937 random(7);
+  Samples samples;
+  std::vector<double> values;
+  for (int i = 0; i < 5000; ++i) {
+    values.push_back(std::exp2(-static_cast<double>(random() % 1800) / 100));
+    samples.add(values.back());
+  }
+  std::sort(values.begin(), values.end());
+  const Summary summary = samples.summary();
+  CHECK(summary.count == 5000);
+  CHECK(summary.p50 == Approx(values[2499]).epsilon(1.0 / 512));
+  CHECK(summary.p95 == Approx(values[4749]).epsilon(1.0 / 512));
+  CHECK(summary.p99 == Approx(values[4949]).epsilon(1.0 / 512));
+  CHECK(summary.max == values.back());
+
+  Samples whole;
+  for (int i = 1; i <= 512; ++i) whole.add(i);
+  CHECK(whole.summary().p50 == 256);
+  CHECK(whole.summary().p99 == 507);
+  Samples few;
+  for (const double value : {0.0, 0.0, 0.25, 0.75, 1.0}) few.add(value);
+  CHECK(few.summary().p50 == 0.25);
+  CHECK(few.summary().p95 == 1);
+  // Merging is adding.
+  Histogram first;
+  Histogram second;
+  first.add(0.5F);
+  second.add(3e-5F);
+  second.add(700);
+  first.merge(second);
+  CHECK(first.count() == 3);
+  CHECK(first.quantile(0.5) == 0.5);
+  CHECK(first.quantile(1) == Approx(700).epsilon(1.0 / 512));
+}
+
+}  // namespace
+}  // namespace kvreplay::testing
