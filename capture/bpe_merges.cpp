@@ -5,7 +5,7 @@
 
 namespace kvreplay {
 namespace {
-constexpr auto joined = std::numeric_limits<std::uint32_t>::max();  // into the symbol before it
+constexpr auto kJoined = std::numeric_limits<std::uint32_t>::max();  // into the symbol before it
 }
 
 void Merger::consider(const std::vector<std::uint32_t>& symbols, std::size_t left,
@@ -32,7 +32,7 @@ void Merger::apply(std::vector<std::uint32_t>& symbols) {
     const auto right = links_[best.at].next;
     if (symbols[best.at] != best.left || right >= count || symbols[right] != best.right) continue;
     symbols[best.at] = best.result;
-    symbols[right] = joined;
+    symbols[right] = kJoined;
     const auto after = links_[right].next;
     links_[best.at].next = after;
     if (after < count) {
@@ -42,7 +42,7 @@ void Merger::apply(std::vector<std::uint32_t>& symbols) {
     if (const auto before = links_[best.at].previous; before < count)
       consider(symbols, before, best.at);
   }
-  std::erase(symbols, joined);
+  std::erase(symbols, kJoined);
 }
 
 }  // namespace kvreplay

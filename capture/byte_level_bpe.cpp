@@ -48,6 +48,12 @@ const PreTokenizer& pre_tokenizer(const GgufFile& file) {
                    "\" is not supported; known are " + names);
 }
 
+[[noreturn]] void fail_merge(const std::string& file, std::size_t rank, const std::string& merge,
+                             const std::string& what) {
+  throw InputError(file + ": tokenizer.ggml.merges[" + std::to_string(rank) + "] \"" + merge +
+                   "\" " + what);
+}
+
 }  // namespace
 
 ByteLevelBpe::ByteLevelBpe(Vocabulary given, const PreTokenizer& pre,
@@ -75,25 +81,21 @@ ByteLevelBpe::ByteLevelBpe(Vocabulary given, const PreTokenizer& pre,
 
   merges_.reserve(merges.size());
   for (std::uint32_t rank = 0; rank < merges.size(); ++rank) {
-    const std::string_view merge = merges[rank];
-    const auto fail = [&](const std::string& what) {
-      throw InputError(file + ": tokenizer.ggml.merges[" + std::to_string(rank) + "] \"" +
-                       merges[rank] + "\" " + what);
-    };
+    const std::string& merge = merges[rank];
     const auto space = merge.find(' ');
-    if (space == std::string_view::npos || merge.find(' ', space + 1) != std::string_view::npos)
-      fail("is not two tokens with one space between them");
+    if (space == std::string::npos || merge.find(' ', space + 1) != std::string::npos)
+      fail_merge(file, rank, merge, "is not two tokens with one space between them");
     const auto id_of = [&](const std::string& token) {
       const auto found = ids.find(token);
-      if (found == ids.end()) fail("needs \"" + token + "\", which is no normal token");
+      if (found == ids.end())
+        fail_merge(file, rank, merge, "needs \"" + token + "\", which is no normal token");
       return found->second;
     };
-    const std::string left(merge.substr(0, space));
-    const std::string right(merge.substr(space + 1));
-    const auto left_id = id_of(left);
-    const auto right_id = id_of(right);
-    if (!merges_.add(left_id, right_id, {rank, id_of(left + right)}))
-      fail("repeats an earlier one");
+    const auto left = id_of(merge.substr(0, space));
+    const auto right = id_of(merge.substr(space + 1));
+    const auto whole = id_of(tokens[left] + tokens[right]);
+    if (!merges_.add(left, right, {rank, whole}))
+      fail_merge(file, rank, merge, "repeats an earlier one");
   }
 }
 

@@ -55,8 +55,8 @@ std::size_t contraction(std::string_view text, std::size_t at, Case letters) {
   };
   for (const std::string_view ending : {"s", "t", "re", "ve", "m", "ll", "d"})
     if (starts_with(ending)) return 1 + ending.size();
-  constexpr std::string_view long_s = "\u017F";
-  if (letters == Case::any && rest.starts_with(long_s)) return 1 + long_s.size();
+  constexpr std::string_view kLongS = "\u017F";
+  if (letters == Case::any && rest.starts_with(kLongS)) return 1 + kLongS.size();
   return 0;
 }
 
@@ -106,7 +106,7 @@ std::size_t llama3_piece(std::string_view text, std::size_t at) {
   return (followed && run.last > at ? run.last : run.end) - at;
 }
 
-constexpr std::array<PreTokenizer, 4> known{{
+constexpr std::array<PreTokenizer, 4> kKnown{{
     {.name = "gpt-2",
      .piece = gpt2_piece<false>,
      .add_bos = false,
@@ -134,7 +134,7 @@ constexpr std::array<PreTokenizer, 4> known{{
 }  // namespace
 
 std::span<const PreTokenizer> pre_tokenizers() {
-  return known;
+  return kKnown;
 }
 
 }  // namespace kvreplay

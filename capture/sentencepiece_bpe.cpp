@@ -12,15 +12,15 @@
 namespace kvreplay {
 namespace {
 
-constexpr std::string_view visible_space = "\u2581";
-constexpr char32_t visible_space_code = U'\u2581';
+constexpr std::string_view kVisibleSpace = "\u2581";
+constexpr char32_t kVisibleSpaceCode = U'\u2581';
 
 std::string with_plain_spaces(std::string_view text) {
   std::string result;
   for (std::size_t at = 0; at < text.size();) {
-    if (text.substr(at).starts_with(visible_space)) {
+    if (text.substr(at).starts_with(kVisibleSpace)) {
       result.push_back(' ');
-      at += visible_space.size();
+      at += kVisibleSpace.size();
     } else {
       result.push_back(text[at++]);
     }
@@ -148,13 +148,13 @@ void SentencePieceBpe::encode_text(std::string_view text, std::vector<std::uint3
     else
       append_bytes(bytes, symbols);  // byte tokens join nothing
   };
-  if (add_space_prefix_) append(visible_space_code, visible_space);
+  if (add_space_prefix_) append(kVisibleSpaceCode, kVisibleSpace);
   for (std::size_t at = 0; at < text.size();) {
     const auto character = character_at(text, at);
     const auto bytes = text.substr(at, character.length);
     at += character.length;
     if (character.code == U' ')
-      append(visible_space_code, visible_space);
+      append(kVisibleSpaceCode, kVisibleSpace);
     else if (character.code == U'\xFFFD' && character.length == 1)
       append_bytes(bytes, symbols);  // not well-formed
     else

@@ -33,19 +33,19 @@ CharacterClass class_of(char32_t code) {
   }
 }
 
-constexpr std::size_t ascii_size = 128;
+constexpr std::size_t kAsciiSize = 128;
 
-const std::array<CharacterClass, ascii_size> ascii_classes = [] {
-  std::array<CharacterClass, ascii_size> classes{};
-  for (std::size_t code = 0; code < ascii_size; ++code)
+const std::array<CharacterClass, kAsciiSize> ascii_classes = [] {
+  std::array<CharacterClass, kAsciiSize> classes{};
+  for (std::size_t code = 0; code < kAsciiSize; ++code)
     classes[code] = class_of(static_cast<char32_t>(code));
   return classes;
 }();
 
 /// utf8proc's length of the well-formed character at text[at], or a value < 1.
 utf8proc_ssize_t decode(std::string_view text, std::size_t at, utf8proc_int32_t& code) {
-  constexpr std::size_t longest = 4;
-  const auto available = static_cast<utf8proc_ssize_t>(std::min(longest, text.size() - at));
+  constexpr std::size_t kLongest = 4;
+  const auto available = static_cast<utf8proc_ssize_t>(std::min(kLongest, text.size() - at));
   return utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at), available,
                           &code);
 }
@@ -54,7 +54,7 @@ utf8proc_ssize_t decode(std::string_view text, std::size_t at, utf8proc_int32_t&
 
 Character character_at(std::string_view text, std::size_t at) {
   const auto byte = static_cast<unsigned char>(text[at]);
-  if (byte < ascii_size) return {byte, ascii_classes[byte], 1};
+  if (byte < kAsciiSize) return {byte, ascii_classes[byte], 1};
   utf8proc_int32_t code = 0;
   const auto length = decode(text, at, code);
   if (length < 1) return {U'\xFFFD', CharacterClass::other, 1};
@@ -63,8 +63,8 @@ Character character_at(std::string_view text, std::size_t at) {
 }
 
 std::string to_nfc(std::string_view text) {
-  constexpr unsigned char first_above_u02ff = 0xCC;  // nothing below U+0300 changes in NFC
-  const auto unchanged = [](char c) { return static_cast<unsigned char>(c) < first_above_u02ff; };
+  constexpr unsigned char kFirstAboveU02ff = 0xCC;  // nothing below U+0300 changes in NFC
+  const auto unchanged = [](char c) { return static_cast<unsigned char>(c) < kFirstAboveU02ff; };
   if (std::all_of(text.begin(), text.end(), unchanged)) return std::string(text);
   std::string result;
   result.reserve(text.size());

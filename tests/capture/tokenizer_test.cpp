@@ -214,23 +214,24 @@ TEST_CASE("pieces join to the text again") {
 }
 
 TEST_CASE("a megabyte without a cut takes no quadratic time") {
-  constexpr std::size_t size = 1'000'000;
+  constexpr std::size_t kSize = 1'000'000;
   const auto data = kvreplay::testing::test_data() / "tokenizer";
   auto doubling = byte_level_bytes();
   std::string token = "a";
   doubling.merges->clear();
   for (int i = 0; i < 16; ++i) {
-    doubling.merges->push_back(token + " " + token);
+    doubling.merges->push_back(token);
+    doubling.merges->back().append(" ").append(token);
     token += token;
     doubling.add(token);
   }
   const auto tokenizer = doubling.tokenizer();
   const auto small = small_bpe(data, "qwen2").tokenizer();
   const auto start = std::chrono::steady_clock::now();
-  CHECK(tokenizer->encode(std::string(size, 'a')).size() ==
-        size / 65536 + static_cast<std::size_t>(std::popcount(size % 65536)));
+  CHECK(tokenizer->encode(std::string(kSize, 'a')).size() ==
+        kSize / 65536 + static_cast<std::size_t>(std::popcount(kSize % 65536)));
   for (const char byte : {' ', '\n', '1', '!', '\xFF', 'e'})
-    CHECK(joined(*small, small->encode(std::string(size, byte))).size() == size);
+    CHECK(joined(*small, small->encode(std::string(kSize, byte))).size() == kSize);
   // Quadratic work would be 10^12 steps; the bound leaves room for sanitizers and busy machines.
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(60));
 }

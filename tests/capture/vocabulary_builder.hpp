@@ -107,8 +107,8 @@ inline VocabularyBuilder sentencepiece_bytes() {
   builder.add("<s>", 3);
   builder.add("</s>", 3);
   for (int byte = 0; byte < 256; ++byte) {
-    constexpr const char* digits = "0123456789ABCDEF";
-    builder.add(std::string("<0x") + digits[byte / 16] + digits[byte % 16] + ">", 6);
+    constexpr const char* kDigits = "0123456789ABCDEF";
+    builder.add(std::string("<0x") + kDigits[byte / 16] + kDigits[byte % 16] + ">", 6);
   }
   return builder;
 }
