@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "capture/gguf_cursor.hpp"
 #include "capture/unicode.hpp"
 #include "traces/errors.hpp"
 
@@ -44,14 +45,14 @@ const PreTokenizer& pre_tokenizer(const GgufFile& file) {
     if (known.name == name) return known;
     names += (names.empty() ? "" : ", ") + std::string(known.name);
   }
-  throw InputError(file.path().string() + ": tokenizer.ggml.pre \"" + name +
-                   "\" is not supported; known are " + names);
+  throw InputError(file.path().string() + ": tokenizer.ggml.pre " + in_quotes(name) +
+                   " is not supported; known are " + names);
 }
 
 [[noreturn]] void fail_merge(const std::string& file, std::size_t rank, const std::string& merge,
                              const std::string& what) {
-  throw InputError(file + ": tokenizer.ggml.merges[" + std::to_string(rank) + "] \"" + merge +
-                   "\" " + what);
+  throw InputError(file + ": tokenizer.ggml.merges[" + std::to_string(rank) + "] " +
+                   in_quotes(merge) + " " + what);
 }
 
 }  // namespace
@@ -88,7 +89,7 @@ ByteLevelBpe::ByteLevelBpe(Vocabulary given, const PreTokenizer& pre,
     const auto id_of = [&](const std::string& token) {
       const auto found = ids.find(token);
       if (found == ids.end())
-        fail_merge(file, rank, merge, "needs \"" + token + "\", which is no normal token");
+        fail_merge(file, rank, merge, "needs " + in_quotes(token) + ", which is no normal token");
       return found->second;
     };
     const auto left = id_of(merge.substr(0, space));

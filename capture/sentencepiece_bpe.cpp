@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "capture/gguf_cursor.hpp"
 #include "capture/unicode.hpp"
 #include "traces/errors.hpp"
 
@@ -68,11 +69,12 @@ void SentencePieceBpe::set_byte_tokens() {
     if (kinds[id] != TokenKind::byte) continue;
     const auto byte = byte_of(tokens[id]);
     if (!byte)
-      throw InputError(file + ": tokenizer.ggml.tokens[" + std::to_string(id) + "] \"" +
-                       tokens[id] + "\" has the type of a byte token but is not <0x00> to <0xFF>");
+      throw InputError(file + ": tokenizer.ggml.tokens[" + std::to_string(id) + "] " +
+                       in_quotes(tokens[id]) +
+                       " has the type of a byte token but is not <0x00> to <0xFF>");
     if (found[*byte])
-      throw InputError(file + ": tokenizer.ggml.tokens[" + std::to_string(id) + "] \"" +
-                       tokens[id] + "\" is a second token for its byte");
+      throw InputError(file + ": tokenizer.ggml.tokens[" + std::to_string(id) + "] " +
+                       in_quotes(tokens[id]) + " is a second token for its byte");
     found[*byte] = true;
     byte_ids_[*byte] = id;
     pieces_[id] = std::string(1, static_cast<char>(*byte));

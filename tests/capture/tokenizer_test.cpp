@@ -3,7 +3,7 @@
 
 #include <bit>
 #include <catch2/catch.hpp>
-#include <chrono>
+#include <ctime>
 #include <random>
 
 #include "capture/unicode.hpp"
@@ -213,8 +213,8 @@ TEST_CASE("pieces join to the text again") {
   }
 }
 
-TEST_CASE("a megabyte without a cut takes no quadratic time") {
-  constexpr std::size_t kSize = 1'000'000;
+TEST_CASE("a long text without a cut takes no quadratic time") {
+  constexpr std::size_t kSize = 300'000;
   const auto data = kvreplay::testing::test_data() / "tokenizer";
   auto doubling = byte_level_bytes();
   std::string token = "a";
@@ -227,11 +227,11 @@ TEST_CASE("a megabyte without a cut takes no quadratic time") {
   }
   const auto tokenizer = doubling.tokenizer();
   const auto small = small_bpe(data, "qwen2").tokenizer();
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = std::clock();
   CHECK(tokenizer->encode(std::string(kSize, 'a')).size() ==
         kSize / 65536 + static_cast<std::size_t>(std::popcount(kSize % 65536)));
   for (const char byte : {' ', '\n', '1', '!', '\xFF', 'e'})
     CHECK(joined(*small, small->encode(std::string(kSize, byte))).size() == kSize);
-  // Quadratic work would be 10^12 steps; the bound leaves room for sanitizers and busy machines.
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(60));
+  // Quadratic work would be 10^11 steps a text; the bound leaves room for sanitizers.
+  CHECK(std::clock() - start < 20 * CLOCKS_PER_SEC);
 }
