@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -79,7 +80,8 @@ void Arguments::set(std::string_view policy, const std::vector<Parameter>& param
                                       [&](const Parameter& one) { return one.name == name; });
   if (parameter == parameters.end()) {
     std::vector<std::string> names;
-    for (const auto& one : parameters) names.push_back(one.name);
+    std::transform(parameters.begin(), parameters.end(), std::back_inserter(names),
+                   [](const Parameter& one) { return one.name; });
     const auto nearest = nearest_name(name, names);
     fail("unknown parameter \"" + std::string(name) + "\"" +
          (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?") +

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "simulator/cell.hpp"
+#include "simulator/results.hpp"
 #include "simulator/row_views.hpp"
 #include "simulator/sets_log.hpp"
 
@@ -218,14 +219,14 @@ std::vector<std::uint32_t> layers_of(const ReplayPlan& plan) {
 }
 
 std::uint64_t estimated_bytes(const ReplayPlan& plan, unsigned threads) {
-  constexpr std::uint64_t kHistogram = 12 * 1024;  // what is touched of one, as seen
+  constexpr std::uint64_t kHistogram = 12'288;  // what is touched of one, as seen
   const std::uint64_t n = plan.tokens;
   const std::uint64_t cells = plan.cells.size();
   const std::uint64_t metrics = metric_names(plan.needed).size();
   const std::uint64_t histograms = cells * metrics * kHistogram;
   const std::uint64_t per_thread = 2 * kSlabValues * sizeof(float) + cells * n * 16 + histograms;
   return threads * per_thread + 3 * histograms +
-         plan.units.size() * cells * metrics * (sizeof(Summary) + 5 * 160);
+         plan.units.size() * cells * metrics * (sizeof(Summary) + 5 * sizeof(ResultRow));
 }
 
 }  // namespace kvreplay

@@ -43,6 +43,7 @@ void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Detail detai
               Results& results) {
   const auto metrics = metric_names(plan.needed);
   std::vector<std::string_view> metric_texts;
+  metric_texts.reserve(metrics.size());
   for (const auto& metric : metrics) metric_texts.push_back(results.text(metric));
   std::vector<ResultRow> cells;  // the columns that a cell's rows share
   for (const auto& cell : plan.cells) {

@@ -49,17 +49,18 @@ std::vector<std::string> given_options(const po::variables_map& options) {
   std::vector<std::string> given;
   for (const auto& [name, value] : options) {
     if (value.defaulted()) continue;
+    std::string option = "--";
+    option += name;
     if (const auto* text = boost::any_cast<std::string>(&value.value())) {
-      given.push_back("--" + name + " " + *text);
+      option += " " + *text;
     } else if (const auto* texts = boost::any_cast<std::vector<std::string>>(&value.value())) {
-      for (const auto& one : *texts) given.push_back("--" + name + " " + one);
+      for (const auto& one : *texts) option += " " + one;
     } else if (const auto* number = boost::any_cast<std::uint64_t>(&value.value())) {
-      given.push_back("--" + name + " " + std::to_string(*number));
+      option += " " + std::to_string(*number);
     } else if (const auto* count = boost::any_cast<unsigned>(&value.value())) {
-      given.push_back("--" + name + " " + std::to_string(*count));
-    } else {
-      given.push_back("--" + name);
+      option += " " + std::to_string(*count);
     }
+    given.push_back(option);
   }
   return given;
 }
