@@ -19,11 +19,11 @@ RopeTable::RopeTable(const RopeConfig& config, std::uint32_t positions)
 
 void RopeTable::rotate(float* vector, std::uint32_t position) const {
   const float* turn = &turns_[std::size_t{position} * pairs_ * 2];
-  for (std::uint32_t pair = 0; pair < pairs_; ++pair) {
-    const float x = vector[2 * pair];
-    const float y = vector[2 * pair + 1];
-    vector[2 * pair] = x * turn[2 * pair] - y * turn[2 * pair + 1];
-    vector[2 * pair + 1] = x * turn[2 * pair + 1] + y * turn[2 * pair];
+  for (std::uint32_t pair = 0; pair < pairs_; ++pair, vector += 2, turn += 2) {
+    const float x = vector[0];
+    const float y = vector[1];
+    vector[0] = x * turn[0] - y * turn[1];
+    vector[1] = x * turn[1] + y * turn[0];
   }
 }
 
