@@ -5,8 +5,9 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <numeric>
 #include <stdexcept>
+
+#include "policies/nearest_name.hpp"
 
 namespace kvreplay {
 namespace {
@@ -33,21 +34,6 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
     text += word;
   }
   return text;
-}
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
 }
 
 }  // namespace
@@ -123,19 +109,6 @@ std::uint64_t Arguments::integer(std::string_view name, std::uint64_t otherwise)
 std::string Arguments::choice(std::string_view name, std::string_view otherwise) const {
   const auto found = values_.find(name);
   return found == values_.end() ? std::string(otherwise) : std::get<std::string>(found->second);
-}
-
-std::string nearest_name(std::string_view text, const std::vector<std::string>& names) {
-  std::string nearest;
-  std::size_t least = std::max<std::size_t>(2, text.size() / 2) + 1;
-  for (const auto& name : names) {
-    const std::size_t distance = edit_distance(text, name);
-    if (distance < least && distance < name.size()) {
-      least = distance;
-      nearest = name;
-    }
-  }
-  return nearest;
 }
 
 }  // namespace kvreplay

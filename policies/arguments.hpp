@@ -52,7 +52,4 @@ class Arguments {
   std::map<std::string, Value, std::less<>> values_;
 };
 
-/// The member of `names` closest to `text`, for "did you mean"; empty where none is near.
-std::string nearest_name(std::string_view text, const std::vector<std::string>& names);
-
 }  // namespace kvreplay

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "policies/nearest_name.hpp"
+
 namespace kvreplay {
 namespace {
 

@@ -12,7 +12,4 @@ namespace kvreplay::commands {
 void print_overview(std::ostream& out, std::span<const Command> commands);
 void print_help(std::ostream& out, const Command& command);
 
-/// The command named most like `word`, or empty where none is close.
-std::string nearest_command(const std::string& word, std::span<const Command> commands);
-
 }  // namespace kvreplay::commands

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "policies/nearest_name.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/exit_codes.hpp"
 #include "reports/commands/help.hpp"
@@ -74,7 +75,9 @@ std::vector<Command> family(const std::vector<Command>& commands, const std::str
     const std::string given = words.size() > 1 ? ", not \"" + words[1] + "\"" : "";
     throw std::invalid_argument("\"" + words[0] + "\" is followed by one of: " + names + given);
   }
-  const std::string nearest = nearest_command(words[0], commands);
+  std::vector<std::string> names;
+  for (const auto& command : commands) names.push_back(command.name);
+  const std::string nearest = nearest_name(words[0], names);
   throw std::invalid_argument("unknown command \"" + words[0] + "\"" +
                               (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?") +
                               " (`kvreplay help` lists all)");

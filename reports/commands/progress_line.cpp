@@ -6,14 +6,10 @@
 #include <cstdio>
 #include <sstream>
 
+#include "reports/text_table.hpp"
+
 namespace kvreplay::commands {
 namespace {
-
-std::string grouped(std::uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return digits;
-}
 
 std::string duration(double seconds) {
   const auto whole = static_cast<std::uint64_t>(std::ceil(seconds));

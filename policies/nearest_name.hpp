@@ -1,0 +1,14 @@
+// "Did you mean": the name that a mistyped one was most likely meant to be.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvreplay {
+
+/// The member of `names` closest to `text` by insertions, deletions and replacements; empty where
+/// none is near. Of equally close ones the first.
+std::string nearest_name(std::string_view text, const std::vector<std::string>& names);
+
+}  // namespace kvreplay
