@@ -32,6 +32,7 @@ bool sum_to_one(const Amount& one, const Amount& other) {
 Composition::Composition(Parts parts, std::unique_ptr<Ranking> ranking, Traits traits)
     : CachePolicy([&] {
         traits.capacity = parts.sinks + parts.ranked + parts.recent;
+        traits.protects_newcomer = parts.recent > 0;
         return std::move(traits);
       }()),
       parts_(parts),
@@ -125,12 +126,25 @@ Parts heavy_and_recent(std::string_view policy, const Arguments& arguments, Budg
   return parts;
 }
 
+std::unique_ptr<CachePolicy> heavy_and_recent_policy(std::string_view policy,
+                                                     const Arguments& arguments, Budget budget,
+                                                     std::unique_ptr<Ranking> ranking) {
+  const Parts parts = heavy_and_recent(policy, arguments, budget);
+  const RowForm rows = rows_argument(arguments);
+  return std::make_unique<Composition>(
+      parts, std::move(ranking),
+      Traits{.rows = rows,
+             .parameters = "heavy=" + std::to_string(parts.ranked) + ":recent=" +
+                           std::to_string(parts.recent) + ":rows=" + std::string(name(rows))});
+}
+
 Parts sinks_and_recent(std::string_view policy, const Arguments& arguments, Budget budget) {
   constexpr std::uint32_t kUsualSinks = 4;
   const auto sinks = arguments.amount("sinks");
   const auto recent = arguments.amount("recent");
   Parts parts;
-  parts.sinks = std::min(sinks ? sinks->of(budget) : kUsualSinks, budget.tokens);
+  parts.sinks = sinks ? sinks->of(budget) : std::min(kUsualSinks, budget.tokens);
+  if (parts.sinks > budget.tokens) refuse(policy, "sinks", parts.sinks, "", 0, budget);
   if (!recent) {
     parts.recent = rest(budget, parts.sinks);
     return parts;
@@ -138,7 +152,7 @@ Parts sinks_and_recent(std::string_view policy, const Arguments& arguments, Budg
   parts.recent = recent->of(budget);
   if (parts.recent > budget.tokens) refuse(policy, "recent", parts.recent, "", 0, budget);
   if (!sinks) parts.sinks = std::min(parts.sinks, rest(budget, parts.recent));
-  if (parts.sinks + parts.recent > budget.tokens) {
+  if (std::uint64_t{parts.sinks} + parts.recent > budget.tokens) {
     refuse(policy, "sinks", parts.sinks, "recent", parts.recent, budget);
   }
   if (parts.sinks + parts.recent == 0) {

@@ -21,7 +21,8 @@ struct Parts {
 
 class Composition final : public CachePolicy {
  public:
-  /// The capacity is the sum of the parts; traits.capacity is overwritten.
+  /// The capacity is the sum of the parts; traits.capacity and
+  /// traits.protects_newcomer are overwritten.
   Composition(Parts parts, std::unique_ptr<Ranking> ranking, Traits traits);
 
   void observe(const Held& held, std::span<const double> weights) override;
@@ -45,7 +46,11 @@ std::string_view name(RowForm rows);
 /// given the other takes the rest; two shares that sum to 1 leave nothing over. Throws
 /// std::invalid_argument where both together exceed the budget.
 Parts heavy_and_recent(std::string_view policy, const Arguments& arguments, Budget budget);
-/// As above, for sinks + recent: 4 sinks unless given, never more than the budget.
+/// A policy of these parts, with the parameters heavy, recent and rows.
+std::unique_ptr<CachePolicy> heavy_and_recent_policy(std::string_view policy,
+                                                     const Arguments& arguments, Budget budget,
+                                                     std::unique_ptr<Ranking> ranking);
+/// As heavy_and_recent, for sinks + recent: 4 sinks unless given, or what the budget has room for.
 Parts sinks_and_recent(std::string_view policy, const Arguments& arguments, Budget budget);
 
 }  // namespace kvreplay

@@ -8,13 +8,8 @@ namespace kvreplay {
 namespace {
 
 std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& setting) {
-  const Parts parts = heavy_and_recent("h2o", arguments, setting.budget);
-  const RowForm rows = rows_argument(arguments);
-  return std::make_unique<Composition>(
-      parts, std::make_unique<AccumulatedRanking>(),
-      Traits{.rows = rows,
-             .parameters = "heavy=" + std::to_string(parts.ranked) + ":recent=" +
-                           std::to_string(parts.recent) + ":rows=" + std::string(name(rows))});
+  return heavy_and_recent_policy("h2o", arguments, setting.budget,
+                                 std::make_unique<AccumulatedRanking>());
 }
 
 const Registration registration(

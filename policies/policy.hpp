@@ -52,10 +52,11 @@ struct Setting {
 
 /// What the host must know of a policy.
 struct Traits {
-  std::uint32_t capacity = 0;    ///< most tokens held after a step
-  RowForm rows = RowForm::none;  ///< what observe() or choose() is given
-  bool sees_newcomer = true;     ///< whether query i sees token i once the cache is full
-  std::string parameters = {};   ///< as resolved for this budget, "heavy=54:recent=55"
+  std::uint32_t capacity = 0;      ///< most tokens held after a step
+  RowForm rows = RowForm::none;    ///< what observe() or choose() is given
+  bool sees_newcomer = true;       ///< whether query i sees token i once the cache is full
+  bool protects_newcomer = false;  ///< whether token i always outlives step i
+  std::string parameters = {};     ///< as resolved for this budget, "heavy=54:recent=55"
 };
 
 /// The slots at step i, the newcomer included.

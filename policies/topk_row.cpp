@@ -24,11 +24,12 @@ class TopkRow final : public RowChoice {
     }
     tokens.resize(static_cast<std::size_t>(end - tokens.data()));
     // Among equals the newest are kept: the oldest go while there are too many.
-    for (auto at = tokens.begin(); tokens.size() > wanted;) {
-      at = std::find_if(at, tokens.end(),
-                        [&](std::uint32_t token) { return earlier[token] == least; });
-      at = tokens.erase(at);
-    }
+    std::size_t too_many = tokens.size() - wanted;
+    std::erase_if(tokens, [&](std::uint32_t token) {
+      if (too_many == 0 || earlier[token] != least) return false;
+      --too_many;
+      return true;
+    });
   }
 
  private:

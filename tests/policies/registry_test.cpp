@@ -1,6 +1,8 @@
 #include "policies/registry.hpp"
 
 #include <catch2/catch.hpp>
+#include <ctime>
+#include <numeric>
 #include <random>
 
 #include "policies/selection.hpp"
@@ -27,7 +29,8 @@ TEST_CASE("parts are resolved against the budget") {
   CHECK(parameters("h2o:heavy=0.5:recent=0.5", 9) == "heavy=4:recent=5:rows=renormalised");
   CHECK(parameters("sinks", 100) == "sinks=4:recent=96");
   CHECK(parameters("sinks", 3) == "sinks=3:recent=0");
-  CHECK(parameters("sinks:sinks=500", 100) == "sinks=100:recent=0");
+  CHECK(parameters("sinks:sinks=100", 100) == "sinks=100:recent=0");
+  CHECK(parameters("sinks:sinks=0.3", 100) == "sinks=30:recent=70");
   CHECK(parameters("sinks:recent=98", 100) == "sinks=2:recent=98");
   CHECK(parameters("tova:recent=0.5", 9) == "recent=4");
 }
@@ -40,6 +43,10 @@ TEST_CASE("parts that do not fit are refused with the fix") {
                     Catch::StartsWith("policy h2o: heavy 11 exceed"));
   CHECK_THROWS_WITH(parameters("h2o:heavy=0:recent=0", 10), Catch::Contains("both come to 0"));
   CHECK_THROWS_WITH(parameters("sinks:sinks=0:recent=0", 10), Catch::Contains("both come to 0"));
+  CHECK_THROWS_WITH(parameters("sinks:sinks=30", 20),
+                    Catch::StartsWith("policy sinks: sinks 30 exceed the budget of 20 tokens"));
+  CHECK_THROWS_WITH(parameters("sinks:sinks=0.5:recent=0.75", 20),
+                    Catch::StartsWith("policy sinks: sinks 10 and recent 15 exceed the budget"));
   CHECK_THROWS_WITH(parameters("tova:recent=11", 10), Catch::Contains("exceeds the budget of 10"));
   // The sum of two counts must not wrap around.
   CHECK_THROWS_AS(parameters("h2o:heavy=4294967295:recent=4294967295", 10), std::invalid_argument);
@@ -105,6 +112,24 @@ TEST_CASE("every policy says what it is") {
   }
   CHECK_THROWS_AS(Registration({.name = "local", .summary = "again", .make = CacheFactory{}}),
                   std::logic_error);
+}
+
+TEST_CASE("a row of many equal weights is chosen from in one pass") {
+  constexpr std::uint32_t kTokens = 400'000;
+  constexpr std::uint32_t kBudget = 100'000;
+  std::vector<double> row(kTokens + 1, 0.0);
+  row[7] = 0.5;
+  const auto& entry = registered_policies().at("topk-row");
+  const auto policy = std::get<ChoiceFactory>(entry.make)(
+      Arguments(), {.budget = {kBudget}, .tokens = kTokens + 1});
+  std::vector<std::uint32_t> tokens;
+  const std::clock_t start = std::clock();
+  policy->choose(kTokens, row, tokens);
+  CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 1);
+  std::vector<std::uint32_t> newest(kBudget);  // and the one above them, in place of the oldest
+  std::iota(newest.begin(), newest.end(), kTokens - kBudget);
+  newest.front() = 7;
+  CHECK(tokens == newest);
 }
 
 TEST_CASE("selection agrees with sorting") {
