@@ -69,6 +69,19 @@ std::string inconsistency(const TraceInfo& info) {
   return {};
 }
 
+std::string index_ranges(const std::vector<std::uint32_t>& indices) {
+  std::string text;
+  for (std::size_t at = 0; at < indices.size();) {
+    std::size_t end = at + 1;
+    while (end < indices.size() && indices[end] == indices[end - 1] + 1) ++end;
+    if (end - at < 3) end = at + 1;
+    text += (text.empty() ? "" : ",") + std::to_string(indices[at]);
+    if (end - at > 1) text += "-" + std::to_string(indices[end - 1]);
+    at = end;
+  }
+  return text;
+}
+
 void check_request(const TraceInfo& info, HeadSlot slot, RowRange range) {
   if (slot.layer >= info.layers.size() || slot.head >= info.heads.size())
     throw std::invalid_argument("recorded layer " + std::to_string(slot.layer) + ", head " +

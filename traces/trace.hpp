@@ -92,6 +92,9 @@ struct TraceInfo {
 /// What is inconsistent in `info`, as part of a sentence; empty where nothing is.
 std::string inconsistency(const TraceInfo& info);
 
+/// Ascending indices in few words, "0-29" or "0,4,9": runs of three and more are written as ranges.
+std::string index_ranges(const std::vector<std::uint32_t>& indices);
+
 /// Throws std::invalid_argument unless `slot` is recorded and `range` lies within the rows.
 void check_request(const TraceInfo& info, HeadSlot slot, RowRange range);
 

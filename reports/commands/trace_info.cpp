@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -46,20 +45,6 @@ nlohmann::ordered_json as_json(const TraceReader& trace) {
           {"attention", attention}};
 }
 
-// "0-29" or "0,4,9": runs of three and more are written as ranges.
-std::string ranges(const std::vector<std::uint32_t>& numbers) {
-  std::string text;
-  for (std::size_t at = 0; at < numbers.size();) {
-    std::size_t end = at + 1;
-    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
-    if (end - at < 3) end = at + 1;
-    text += (text.empty() ? "" : ",") + std::to_string(numbers[at]);
-    if (end - at > 1) text += "-" + std::to_string(numbers[end - 1]);
-    at = end;
-  }
-  return text;
-}
-
 void print(std::ostream& out, const TraceReader& trace) {
   const TraceInfo& info = trace.info();
   const auto line = [&out](const char* key, const auto& value) {
@@ -83,8 +68,8 @@ void print(std::ostream& out, const TraceReader& trace) {
                      (info.token_ids.empty() ? ", ids unknown" : "") +
                      (info.pieces.empty() ? ", text unknown" : ""));
   text("prompt sha256", info.prompt_sha256);
-  line("layers", ranges(info.layers) + " of " + number(info.model_layers));
-  line("query heads", ranges(info.heads) + " of " + number(info.model_heads));
+  line("layers", index_ranges(info.layers) + " of " + number(info.model_layers));
+  line("query heads", index_ranges(info.heads) + " of " + number(info.model_heads));
   line("KV heads", number(info.kv_heads) + " (" + number(info.group_size()) + " query heads each)");
   if (info.head_size != 0) line("head size", info.head_size);
   line("encoding", std::string(name(info.encoding)) + ", " +
@@ -110,7 +95,7 @@ void print(std::ostream& out, const TraceReader& trace) {
     if (first.window != 0) out << " of " << first.window << " tokens";
     if (first.scale != 0) out << ", scale " << first.scale;
     if (first.softcap != 0) out << ", softcap " << first.softcap;
-    out << " (layers " << ranges(alike) << ")\n";
+    out << " (layers " << index_ranges(alike) << ")\n";
   }
 }
 
