@@ -82,8 +82,6 @@ std::string_view name(Need need) {
   switch (need) {
     case Need::rows:
       return "rows";
-    case Need::future_rows:
-      return "future rows";
     case Need::keys:
       return "keys";
     case Need::values:

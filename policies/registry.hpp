@@ -15,7 +15,7 @@
 namespace kvreplay {
 
 /// What a policy must be given besides the length of the sequence.
-enum class Need { rows, future_rows, keys, values };
+enum class Need { rows, keys, values };
 
 /// Both make a policy for one unit at one budget; both throw std::invalid_argument where the
 /// arguments ask for more than the budget holds.
@@ -24,10 +24,10 @@ using ChoiceFactory = std::unique_ptr<RowChoice> (*)(const Arguments&, const Set
 
 struct PolicyEntry {
   std::string name;
-  std::string summary;  ///< one line
+  std::string summary;    ///< one line
+  std::string note = {};  ///< one line on how it differs from what was published, where it does
   std::vector<Parameter> parameters = {};
   std::vector<Need> needs = {};
-  std::vector<Scope> scopes = {Scope::head, Scope::group, Scope::layer};
   std::variant<CacheFactory, ChoiceFactory> make;
 };
 

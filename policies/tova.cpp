@@ -25,6 +25,8 @@ std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& set
 
 const Registration registration({.name = "tova",
                                  .summary = "the highest attention in the current row (TOVA)",
+                                 .note = "published for --scope layer (the mean over all heads); "
+                                         "per head or group it is a variant",
                                  .parameters = {recent_parameter("0")},
                                  .needs = {Need::rows},
                                  .make = &make});

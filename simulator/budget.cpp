@@ -108,10 +108,14 @@ std::vector<ResolvedBudget> resolve_budgets(const std::vector<BudgetRequest>& re
                                   "; 100% is the most");
     }
     const Budget budget{static_cast<std::uint32_t>(tokens)};
-    const bool known = std::any_of(budgets.begin(), budgets.end(), [&](const auto& other) {
+    const auto known = std::find_if(budgets.begin(), budgets.end(), [&](const auto& other) {
       return other.budget.tokens == budget.tokens;
     });
-    if (!known) budgets.push_back({request.text(), budget});
+    if (known == budgets.end()) {
+      budgets.push_back({request.text(), budget});
+    } else if (known->text != request.text()) {
+      known->same.push_back(request.text());
+    }
   }
   return budgets;
 }

@@ -25,6 +25,7 @@ std::vector<BudgetRequest> parse_budgets(std::string_view text);
 struct ResolvedBudget {
   std::string text;
   Budget budget;
+  std::vector<std::string> same = {};  ///< later ones that come to as many tokens
 };
 
 /// For a sequence of n tokens, in the order asked for; of several that come to the same number of

@@ -20,11 +20,20 @@ std::vector<std::string> metric_names(const std::vector<NeededRule>& needed) {
   return names;
 }
 
+std::vector<Samples> no_samples(const std::vector<NeededRule>& needed) {
+  std::vector<Samples> samples;
+  for (const auto& metric : metric_names(needed)) {
+    samples.emplace_back(metric == "kept" || metric == "visible" ? Rounding::none
+                                                                 : Rounding::nine_bits);
+  }
+  return samples;
+}
+
 Cell::Cell(const ReplayPlan& plan, const CellPlan& cell)
     : plan_(plan),
       cell_(cell),
       first_measured_(first_measured(plan, cell)),
-      samples_(metric_names(plan.needed).size()) {}
+      samples_(no_samples(plan.needed)) {}
 
 void Cell::start(const UnitPlan& unit) {
   const Setting setting{.budget = cell_.budget.budget,

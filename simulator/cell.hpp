@@ -27,6 +27,8 @@ namespace kvreplay {
 
 /// In the order in which Cell::samples() holds them.
 std::vector<std::string> metric_names(const std::vector<NeededRule>& needed);
+/// One for each of these, still empty. Sizes of sets are counted exactly.
+std::vector<Samples> no_samples(const std::vector<NeededRule>& needed);
 
 /// Scratch space that the cells of one thread share.
 struct Workspace {

@@ -7,6 +7,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "traces/encoding.hpp"
+
 namespace kvreplay {
 namespace {
 
@@ -85,6 +87,16 @@ void mark_rank(std::span<const float> row, std::span<std::uint64_t> words,
   }
 }
 
+/// What a weight is after it has been written to a trace and read again.
+float stored(Encoding encoding, double weight) {
+  auto value = static_cast<float>(weight);
+  alignas(float) std::array<std::byte, sizeof(float)> bytes;
+  const auto code = std::span(bytes).first(bytes_per_value(encoding));
+  encode(encoding, std::span(&value, 1), code);
+  decode(encoding, code, std::span(&value, 1));
+  return value;
+}
+
 }  // namespace
 
 std::string_view NeededRule::metric() const {
@@ -147,8 +159,7 @@ void NeededFinder::mark(const NeededRule& rule, std::span<const float> row, doub
       mark_rank(row, words, selection_.reaching(row, rule.fraction * sum));
       return;
     case NeededRule::Kind::mean: {
-      // Rounded as the weights are: the row of a uniform head has none above its mean.
-      const auto mean = static_cast<float>(1.0 / static_cast<double>(row.size()));
+      const float mean = stored(encoding_, 1.0 / static_cast<double>(row.size()));
       mark_where(row, words, [mean](float weight) { return weight > mean; });
       return;
     }

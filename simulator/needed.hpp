@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "policies/selection.hpp"
+#include "traces/trace.hpp"
 
 namespace kvreplay {
 
 /// threshold: weights of at least `fraction` of the row's largest. top: the `count` largest. mass:
-/// the fewest that together reach `fraction` of the row's sum. mean: weights above 1 / (i + 1).
-/// Among equals the newest belong to the set.
+/// the fewest that together reach `fraction` of the row's sum. mean: weights above 1 / (i + 1),
+/// rounded as the trace stores it, so that an even row needs nothing. Among equals the newest
+/// belong to the set.
 struct NeededRule {
   enum class Kind { threshold, top, mass, mean };
   Kind kind = Kind::mean;
@@ -30,12 +32,16 @@ std::vector<NeededRule> parse_needed(std::string_view text);
 /// Marks needed tokens as bits, token j in bit j % 64 of word j / 64. Keeps scratch space.
 class NeededFinder {
  public:
+  /// `encoding`: how the weights were stored.
+  explicit NeededFinder(Encoding encoding) : encoding_(encoding) {}
+
   /// `row` holds the i + 1 weights of query i, none negative, `sum` their sum. `words` holds
   /// row.size() / 64 + 1 words or more and is overwritten.
   void mark(const NeededRule& rule, std::span<const float> row, double sum,
             std::span<std::uint64_t> words);
 
  private:
+  Encoding encoding_;
   Selection<float> selection_;
 };
 

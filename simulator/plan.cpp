@@ -6,18 +6,6 @@
 namespace kvreplay {
 namespace {
 
-std::string list(const std::vector<std::uint32_t>& numbers) {
-  std::string text;
-  for (std::size_t i = 0; i < numbers.size();) {
-    std::size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    text += (i == 0 ? "" : ", ") + std::to_string(numbers[i]);
-    if (last > i) text += (last > i + 1 ? " to " : ", ") + std::to_string(numbers[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
 /// Positions of the wanted model indices among the recorded ones, ascending.
 std::vector<std::uint32_t> positions(const std::vector<std::uint32_t>& recorded,
                                      const std::optional<std::vector<std::uint32_t>>& wanted,
@@ -31,13 +19,30 @@ std::vector<std::uint32_t> positions(const std::vector<std::uint32_t>& recorded,
     const auto at = std::find(recorded.begin(), recorded.end(), index);
     if (at == recorded.end()) {
       throw std::invalid_argument(std::string(trace) + " does not hold " + std::string(what) + " " +
-                                  std::to_string(index) + " (it holds " + list(recorded) + ")");
+                                  std::to_string(index) + " (it holds " + index_ranges(recorded) +
+                                  ")");
     }
     found.push_back(static_cast<std::uint32_t>(at - recorded.begin()));
   }
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
+}
+
+/// What heads decide together they cannot decide without some of them.
+void check_whole(const std::vector<UnitPlan>& units, const TraceInfo& info, std::string_view trace,
+                 Scope scope) {
+  const bool groups = scope == Scope::group;
+  const std::uint32_t needed = groups ? info.group_size() : info.model_heads;
+  for (const auto& unit : units) {
+    if (unit.heads.size() == needed) continue;
+    throw std::invalid_argument(
+        std::string(trace) + ": --scope " + std::string(name(scope)) + " needs all " +
+        std::to_string(needed) + " heads of a " + (groups ? "KV group" : "layer") + ", and of " +
+        (groups ? "group " + std::to_string(unit.index) : "layer " + std::to_string(unit.layer)) +
+        " there are only heads " + index_ranges(unit.head_names) + "; take " +
+        (groups ? "whole groups" : "all heads") + " or --scope head");
+  }
 }
 
 std::vector<UnitPlan> plan_units(const TraceInfo& info, std::string_view trace,
@@ -60,15 +65,7 @@ std::vector<UnitPlan> plan_units(const TraceInfo& info, std::string_view trace,
       units.back().head_names.push_back(name);
     }
   }
-  if (request.scope == Scope::group) {
-    for (const auto& unit : units) {
-      if (unit.heads.size() == info.group_size()) continue;
-      throw std::invalid_argument(
-          std::string(trace) + ": --scope group needs all " + std::to_string(info.group_size()) +
-          " heads of a KV group, and of group " + std::to_string(unit.index) +
-          " there are only heads " + list(unit.head_names) + "; take whole groups or --scope head");
-    }
-  }
+  if (request.scope != Scope::head) check_whole(units, info, trace, request.scope);
   return units;
 }
 
@@ -81,23 +78,13 @@ Traits traits_of(const PolicyRequest& policy, const Setting& setting) {
 
 void check_needs(const PolicyEntry& policy, std::string_view trace) {
   for (const Need need : policy.needs) {
-    if (need == Need::keys || need == Need::values) {
+    if (need != Need::rows) {
       throw std::invalid_argument("policy " + policy.name + " needs the " +
                                   std::string(name(need)) + " of the cache, which " +
                                   std::string(trace) +
                                   " does not hold: it stores attention rows only");
     }
   }
-}
-
-void check_scope(const PolicyEntry& policy, Scope scope) {
-  if (std::find(policy.scopes.begin(), policy.scopes.end(), scope) != policy.scopes.end()) return;
-  std::string scopes;
-  for (const Scope one : policy.scopes) {
-    scopes += (scopes.empty() ? "" : ", ") + std::string(name(one));
-  }
-  throw std::invalid_argument("policy " + policy.name + " does not work at scope " +
-                              std::string(name(scope)) + " (it does at: " + scopes + ")");
 }
 
 }  // namespace
@@ -113,6 +100,26 @@ Steps parse_steps(std::string_view text) {
   throw std::invalid_argument("unknown steps \"" + std::string(text) + "\" (active, all)");
 }
 
+std::string_view name(Detail detail) {
+  switch (detail) {
+    case Detail::overall:
+      return "overall";
+    case Detail::layer:
+      return "layer";
+    case Detail::head:
+      return "head";
+  }
+  throw std::logic_error("unknown detail");
+}
+
+Detail parse_detail(std::string_view text) {
+  for (const auto detail : {Detail::overall, Detail::layer, Detail::head}) {
+    if (name(detail) == text) return detail;
+  }
+  throw std::invalid_argument("unknown detail \"" + std::string(text) +
+                              "\" (overall, layer, head)");
+}
+
 std::uint64_t ReplayPlan::rows() const {
   std::uint64_t heads = 0;
   for (const auto& unit : units) heads += unit.heads.size();
@@ -123,8 +130,10 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
                        const ReplayRequest& request) {
   ReplayPlan plan{.trace = std::string(trace),
                   .tokens = info.tokens,
+                  .encoding = info.encoding,
                   .scope = request.scope,
                   .steps = request.steps,
+                  .detail = request.detail,
                   .needed = request.needed,
                   .cells = {},
                   .units = plan_units(info, trace, request)};
@@ -132,7 +141,6 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
   const auto budgets = resolve_budgets(request.budgets, info.tokens, trace);
   for (const auto& asked : request.policies) {
     check_needs(*asked.entry, trace);
-    check_scope(*asked.entry, request.scope);
     PolicyRequest policy = asked;
     const auto& parameters = policy.entry->parameters;
     const bool seeded = std::any_of(parameters.begin(), parameters.end(),

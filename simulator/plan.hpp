@@ -21,12 +21,21 @@ std::string_view name(Steps steps);
 /// Throws std::invalid_argument listing the valid names.
 Steps parse_steps(std::string_view text);
 
+/// How far results are broken down: only over the whole trace, also by layer, also by head (or
+/// group).
+enum class Detail { overall, layer, head };
+
+std::string_view name(Detail detail);
+/// Throws std::invalid_argument listing the valid names.
+Detail parse_detail(std::string_view text);
+
 struct ReplayRequest {
   std::vector<PolicyRequest> policies;
   std::vector<BudgetRequest> budgets;
   std::vector<NeededRule> needed;
   Scope scope = Scope::head;
   Steps steps = Steps::active;
+  Detail detail = Detail::head;
   std::uint64_t seed = 0;  ///< of every policy that has a parameter `seed` and was given none
   std::optional<std::vector<std::uint32_t>> layers;  ///< model indices; none: all recorded
   std::optional<std::vector<std::uint32_t>> heads;
@@ -52,8 +61,10 @@ struct UnitPlan {
 struct ReplayPlan {
   std::string trace;  ///< its name in messages and results
   std::uint32_t tokens = 0;
+  Encoding encoding = Encoding::fp32;  ///< how the trace stores its rows
   Scope scope = Scope::head;
   Steps steps = Steps::active;
+  Detail detail = Detail::head;
   std::vector<NeededRule> needed;
   std::vector<CellPlan> cells;  ///< policies in the order asked for, budgets within
   std::vector<UnitPlan> units;  ///< by layer, then by head
@@ -62,8 +73,8 @@ struct ReplayPlan {
 };
 
 /// Throws std::invalid_argument for whatever the trace or a policy cannot serve: budgets above n,
-/// layers and heads that are not recorded, a group of which heads are missing, a policy's unmet
-/// need or unsupported scope.
+/// layers and heads that are not recorded, a group or layer of which heads are missing at their
+/// scope, a policy's unmet need.
 ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace, const ReplayRequest& request);
 
 /// The first step whose samples count for a cell.

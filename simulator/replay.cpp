@@ -41,9 +41,9 @@ class Worker {
   }
 
   /// Calls rows_done(count) as it goes and, where `sets` is not null, appends each cell's kept sets
-  /// to its text there. False: stopped before the unit's end.
-  template <class RowsDone>
-  bool run(const UnitPlan& unit, const RunControl& control, RowsDone rows_done,
+  /// to its text there. Asks stopped() now and then. False: stopped before the unit's end.
+  template <class Stopped, class RowsDone>
+  bool run(const UnitPlan& unit, Stopped stopped, RowsDone rows_done,
            std::vector<std::string>* sets) {
     const std::size_t heads = unit.heads.size();
     for (auto& cell : cells_) cell.start(unit);
@@ -54,7 +54,7 @@ class Worker {
         slabs[head] = source_.rows(unit.heads[head], slab, scratch_[head]);
       }
       for (std::uint32_t row = slab.first; row < slab.last;) {
-        if (control.stopped()) return false;
+        if (stopped()) return false;
         const RowRange block = rows_from(row, slab.last, kBlockValues / heads);
         views_.look(unit, slabs, slab.first, block);
         for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
@@ -85,97 +85,130 @@ class Worker {
   Workspace workspace_;
 };
 
-/// What the units of the plan measured, gathered as they end, in any order.
+/// Only heads and groups have rows of their own in results: at layer scope the layers do.
+bool details_units(const ReplayPlan& plan) {
+  return plan.detail == Detail::head && plan.scope != Scope::layer;
+}
+
+/// What the units of the plan measured, gathered as they end, in any order. Sums are added in the
+/// plan's order, units within their layer and then layers; counts may come as they like.
 class Collector {
  public:
   explicit Collector(const ReplayPlan& plan)
-      : plan_(plan),
-        layers_(layers_of(plan)),
-        metrics_(metric_names(plan.needed).size()),
-        units_(plan.units.size()),
-        open_layers_(layers_.size()),
-        overall_(size()) {
-    outcome_.units.resize(units_.size());
-    outcome_.layers.resize(layers_.size());
+      : plan_(plan), layers_(layers_of(plan).size()), overall_(new_samples()) {
+    if (details_units(plan)) outcome_.units.resize(plan.units.size());
+    if (plan.detail != Detail::overall) outcome_.layers.resize(layers_.size());
     outcome_.zero_mass_rows.resize(plan.cells.size());
-    units_left_.resize(layers_.size());
-    for (const auto& unit : plan.units) ++units_left_[layer_position(unit)];
+    for (const auto& unit : plan.units) {
+      if (first_units_.empty() || plan.units[first_units_.back()].layer != unit.layer) {
+        first_units_.push_back(static_cast<std::size_t>(&unit - plan.units.data()));
+      }
+      layers_[first_units_.size() - 1].units.emplace_back();
+    }
+    for (auto& layer : layers_) layer.units_left = layer.units.size();
   }
 
   void add(std::size_t unit, std::span<const Cell> cells) {
     std::vector<Summary> summaries;
-    std::vector<double> sums;
+    std::vector<Sums> sums;
     for (const auto& cell : cells) {
       for (const auto& samples : cell.samples()) {
-        summaries.push_back(samples.summary());
-        sums.push_back(samples.sum());
+        if (details_units(plan_)) summaries.push_back(samples.summary());
+        sums.push_back(samples.sums());
       }
     }
     const std::scoped_lock lock(mutex_);
-    const std::size_t layer = layer_position(plan_.units[unit]);
-    auto& open = open_layers_[layer];
-    open.resize(size());
+    const auto position =
+        static_cast<std::size_t>(std::upper_bound(first_units_.begin(), first_units_.end(), unit) -
+                                 first_units_.begin() - 1);
+    Layer& layer = layers_[position];
+    if (plan_.detail != Detail::overall && layer.samples.empty()) layer.samples = new_samples();
+    auto total = (plan_.detail == Detail::overall ? overall_ : layer.samples).begin();
     for (std::size_t cell = 0; cell < cells.size(); ++cell) {
       outcome_.zero_mass_rows[cell] += cells[cell].zero_mass_rows();
-      for (std::size_t metric = 0; metric < metrics_; ++metric) {
-        open[cell * metrics_ + metric].merge_histogram(cells[cell].samples()[metric].histogram());
+      for (const auto& samples : cells[cell].samples()) {
+        (total++)->merge_histogram(samples.histogram());
       }
     }
-    outcome_.units[unit] = std::move(summaries);
-    units_[unit] = std::move(sums);
+    if (details_units(plan_)) outcome_.units[unit] = std::move(summaries);
+    layer.units[unit - first_units_[position]] = std::move(sums);
     ++outcome_.units_done;
-    if (--units_left_[layer] == 0) close(layer);
+    if (--layer.units_left == 0) close(position);
   }
 
   ReplayOutcome finish() {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-      if (units_left_[layer] > 0) close(layer);
+      if (layers_[layer].units_left > 0) close(layer);
     }
-    add_sums(overall_, std::nullopt);
+    for (const Layer& layer : layers_) {
+      for (std::size_t i = 0; i < layer.sums.size(); ++i) overall_[i].merge_sums(layer.sums[i]);
+    }
     for (const auto& samples : overall_) outcome_.overall.push_back(samples.summary());
     return std::move(outcome_);
   }
 
  private:
-  std::size_t size() const { return plan_.cells.size() * metrics_; }
+  struct Layer {
+    std::vector<std::vector<Sums>> units;  // of those done, until the layer closes
+    std::size_t units_left = 0;
+    std::vector<Samples> samples;  // of the units done so far, until the layer closes
+    std::vector<Sums> sums;        // once it has closed; empty where no unit was done
+  };
 
-  std::size_t layer_position(const UnitPlan& unit) const {
-    return static_cast<std::size_t>(std::lower_bound(layers_.begin(), layers_.end(), unit.layer) -
-                                    layers_.begin());
+  std::vector<Samples> new_samples() const {
+    std::vector<Samples> samples;
+    const auto of_cell = no_samples(plan_.needed);
+    for (std::size_t cell = 0; cell < plan_.cells.size(); ++cell) {
+      samples.insert(samples.end(), of_cell.begin(), of_cell.end());
+    }
+    return samples;
   }
 
-  void close(std::size_t layer) {
-    auto& open = open_layers_[layer];
-    if (open.empty()) return;
-    add_sums(open, layer);
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      outcome_.layers[layer].push_back(open[i].summary());
-      overall_[i].merge_histogram(open[i].histogram());
+  void close(std::size_t position) {
+    Layer& layer = layers_[position];
+    std::vector<Samples> total = new_samples();
+    bool any = false;
+    for (const auto& sums : layer.units) {
+      any = any || !sums.empty();
+      for (std::size_t i = 0; i < sums.size(); ++i) total[i].merge_sums(sums[i]);
     }
-    open = {};
-  }
-
-  /// Adds the sums of the done units, in the plan's order, of one layer or of all.
-  void add_sums(std::vector<Samples>& total, std::optional<std::size_t> layer) const {
-    for (std::size_t unit = 0; unit < units_.size(); ++unit) {
-      if (units_[unit].empty() || (layer && layer_position(plan_.units[unit]) != *layer)) continue;
-      for (std::size_t i = 0; i < total.size(); ++i) {
-        const Summary& summary = outcome_.units[unit][i];
-        total[i].merge_sums(summary.count, units_[unit][i], summary.max);
-      }
+    layer.units = {};
+    if (!any) return;
+    for (std::size_t i = 0; i < total.size(); ++i) {
+      layer.sums.push_back(total[i].sums());
+      if (plan_.detail == Detail::overall) continue;
+      layer.samples[i].merge_sums(layer.sums.back());
+      outcome_.layers[position].push_back(layer.samples[i].summary());
+      overall_[i].merge_histogram(layer.samples[i].histogram());
     }
+    layer.samples = {};
   }
 
   const ReplayPlan& plan_;
-  std::vector<std::uint32_t> layers_;
-  std::size_t metrics_;
   std::mutex mutex_;
   ReplayOutcome outcome_;
-  std::vector<std::vector<double>> units_;         // sums by unit, as outcome_.units
-  std::vector<std::vector<Samples>> open_layers_;  // empty before the first unit and after the last
-  std::vector<std::size_t> units_left_;
+  std::vector<Layer> layers_;
+  std::vector<std::size_t> first_units_;  // by layer
   std::vector<Samples> overall_;
 };
+
+/// Bytes of all histograms of one unit, a layer, or the whole, at most.
+std::uint64_t histogram_bytes(const ReplayPlan& plan) {
+  const double n = plan.tokens;
+  const auto between = [](double least, double most, Rounding rounding = Rounding::nine_bits) {
+    return Histogram::bytes_between(least, most, rounding);
+  };
+  std::uint64_t bytes = 0;
+  for (const auto& cell : plan.cells) {
+    const double most = std::min(cell.traits.capacity, plan.tokens);
+    const double least =
+        plan.steps == Steps::all ? 0 : std::min<double>(first_measured(plan, cell), most);
+    bytes += between(0, 1) + plan.needed.size() * between(1 / n, 1);  // mass_loss, misses
+    bytes += 2 * between(least, most + 1, Rounding::none);            // kept, visible
+    bytes += between(1 / most, 1) + between(0.25, n);                 // turnover, age
+  }
+  return bytes;
+}
 
 }  // namespace
 
@@ -191,22 +224,32 @@ ReplayOutcome replay(const RowSource& source, const ReplayPlan& plan, unsigned t
     rows_done += count;
     control.report("rows", rows_done, rows);
   };
+  std::atomic<bool> failed{false};  // by one worker: the others need not go on
+  const auto stopped = [&] { return failed.load(std::memory_order_relaxed) || control.stopped(); };
   // Units are taken in order, so what an interrupted run has done is a prefix, give or take the
   // units in flight, and few layers are open at a time.
-  const auto work = [&](unsigned) {
+  const auto work = [&] {
     Worker worker(source, plan);
     for (std::size_t unit = next_unit++; unit < plan.units.size(); unit = next_unit++) {
       std::vector<std::string> lines(plan.cells.size());
-      if (!worker.run(plan.units[unit], control, report, sets != nullptr ? &lines : nullptr))
+      if (!worker.run(plan.units[unit], stopped, report, sets != nullptr ? &lines : nullptr))
         return;
       collector.add(unit, worker.cells());
       if (sets != nullptr) sets->add(unit, lines);
     }
   };
+  const auto work_or_fail = [&](unsigned) {
+    try {
+      work();
+    } catch (...) {
+      failed = true;
+      throw;
+    }
+  };
   threads = static_cast<unsigned>(std::clamp<std::size_t>(threads, 1, plan.units.size()));
   const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, threads);
   tbb::task_arena arena(static_cast<int>(threads));
-  arena.execute([&] { tbb::parallel_for(0U, threads, work, tbb::simple_partitioner()); });
+  arena.execute([&] { tbb::parallel_for(0U, threads, work_or_fail, tbb::simple_partitioner()); });
   return collector.finish();
 }
 
@@ -219,14 +262,23 @@ std::vector<std::uint32_t> layers_of(const ReplayPlan& plan) {
 }
 
 std::uint64_t estimated_bytes(const ReplayPlan& plan, unsigned threads) {
-  constexpr std::uint64_t kHistogram = 12'288;  // what is touched of one, as seen
   const std::uint64_t n = plan.tokens;
+  const std::uint64_t units = plan.units.size();
+  const std::uint64_t layers = layers_of(plan).size();
   const std::uint64_t cells = plan.cells.size();
-  const std::uint64_t metrics = metric_names(plan.needed).size();
-  const std::uint64_t histograms = cells * metrics * kHistogram;
-  const std::uint64_t per_thread = 2 * kSlabValues * sizeof(float) + cells * n * 16 + histograms;
-  return threads * per_thread + 3 * histograms +
-         plan.units.size() * cells * metrics * (sizeof(Summary) + 5 * sizeof(ResultRow));
+  const std::uint64_t metrics = cells * metric_names(plan.needed).size();
+  const std::uint64_t per_layer = (units + layers - 1) / layers;
+  const std::uint64_t workers = std::min<std::uint64_t>(threads, units);
+  // Units are taken in order: few layers have some units done and others not.
+  const std::uint64_t open = std::min(layers, 1 + (workers + per_layer - 1) / per_layer);
+  const bool by_layer = plan.detail != Detail::overall;
+
+  const std::uint64_t counts = histogram_bytes(plan) + metrics * sizeof(Samples);
+  const std::uint64_t measured = counts * (workers + 1 + (by_layer ? open : 0)) +
+                                 metrics * sizeof(Sums) * (open * per_layer + layers);
+  const std::uint64_t scratch = workers * (2 * kSlabValues * sizeof(float) + cells * n * 16);
+  const std::uint64_t places = 1 + (by_layer ? layers : 0) + (details_units(plan) ? units : 0);
+  return measured + scratch + places * metrics * (sizeof(Summary) + 5 * ResultRows::kBytesPerRow);
 }
 
 }  // namespace kvreplay

@@ -17,8 +17,10 @@ class SetsLog;
 
 /// What was measured, for each cell and metric of the plan: cell * metrics + metric.
 struct ReplayOutcome {
-  std::vector<std::vector<Summary>> units;   ///< by unit of the plan; empty: not done
-  std::vector<std::vector<Summary>> layers;  ///< by layer of the plan, over its done units
+  /// By unit of the plan, where its detail and scope ask for them; empty: not done.
+  std::vector<std::vector<Summary>> units;
+  /// By layer of the plan, over its done units, where its detail asks for them.
+  std::vector<std::vector<Summary>> layers;
   std::vector<Summary> overall;
   std::vector<std::uint64_t> zero_mass_rows;  ///< by cell, see Cell
   std::uint64_t units_done = 0;
@@ -33,7 +35,7 @@ ReplayOutcome replay(const RowSource& source, const ReplayPlan& plan, unsigned t
 /// The model indices of the layers, in the order of ReplayOutcome::layers.
 std::vector<std::uint32_t> layers_of(const ReplayPlan& plan);
 
-/// Bytes that replay() will hold at most, roughly.
+/// Bytes that replay() and the result rows of its outcome will hold at most, roughly.
 std::uint64_t estimated_bytes(const ReplayPlan& plan, unsigned threads);
 
 }  // namespace kvreplay

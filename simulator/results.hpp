@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace kvreplay {
@@ -32,6 +34,68 @@ struct ResultRow {
   std::uint64_t steps = 0;  ///< how many samples the statistic is over
 };
 
+/// Very many rows in 24 bytes each: what rows share is held once. Reads like a vector of ResultRow,
+/// but gives copies.
+class ResultRows {
+ public:
+  /// Stands for the columns of `row` other than layer, head, value and steps.
+  std::uint32_t shared_columns(const ResultRow& row);
+  void add(std::uint32_t shared_columns, std::optional<std::uint32_t> layer,
+           std::optional<std::uint32_t> head, double value, std::uint64_t steps);
+  void push_back(const ResultRow& row) {
+    add(shared_columns(row), row.layer, row.head, row.value, row.steps);
+  }
+
+  std::size_t size() const { return records_.size(); }
+  bool empty() const { return records_.empty(); }
+  ResultRow operator[](std::size_t position) const;
+
+  class Iterator {
+   public:
+    Iterator(const ResultRows& rows, std::size_t position) : rows_(rows), position_(position) {}
+    ResultRow operator*() const { return rows_[position_]; }
+    Iterator& operator++() {
+      ++position_;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return position_ != other.position_; }
+
+   private:
+    const ResultRows& rows_;
+    std::size_t position_;
+  };
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, size()}; }
+
+  static constexpr std::size_t kBytesPerRow = 24;
+
+ private:
+  struct Record {
+    double value;
+    std::uint64_t steps;
+    std::uint32_t shared;
+    std::uint32_t place;
+  };
+  static_assert(sizeof(Record) == kBytesPerRow);
+  struct Place {
+    std::optional<std::uint32_t> layer;
+    std::optional<std::uint32_t> head;
+    bool operator==(const Place&) const = default;
+  };
+  // Texts count as equal where they lie in the same place: one entry too many does no harm.
+  struct SharedHash {
+    std::size_t operator()(const ResultRow& row) const;
+  };
+  struct SharedEqual {
+    bool operator()(const ResultRow& one, const ResultRow& other) const;
+  };
+
+  std::deque<Record> records_;  // grows without a second copy
+  std::vector<ResultRow> shared_;
+  std::unordered_map<ResultRow, std::uint32_t, SharedHash, SharedEqual> shared_positions_;
+  std::vector<Place> places_;  // rows come by place, so the last one nearly always fits
+};
+
 /// What ran: enough to repeat it. `manifest_json` is an object (tool version, command line, traces
 /// with sha256, resolved policies and budgets, metric parameters, seed, steps, library versions,
 /// start, seconds). Reports show all of it and read these keys, where they are there:
@@ -42,7 +106,7 @@ struct ResultRow {
 struct Results {
   std::string manifest_json;
   bool partial = false;  ///< interrupted: some (layer, head) units are missing
-  std::vector<ResultRow> rows;
+  ResultRows rows;
 
   /// Keeps one copy of `text`; the view lives as long as this object or any copy of it.
   std::string_view text(std::string_view value) {

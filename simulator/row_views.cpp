@@ -8,7 +8,8 @@
 
 namespace kvreplay {
 
-RowViews::RowViews(const ReplayPlan& plan) : plan_(plan), first_measured_(plan.tokens) {
+RowViews::RowViews(const ReplayPlan& plan)
+    : plan_(plan), first_measured_(plan.tokens), finder_(plan.encoding) {
   for (const auto& cell : plan.cells) {
     first_measured_ = std::min(first_measured_, first_measured(plan, cell));
   }

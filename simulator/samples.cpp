@@ -7,19 +7,26 @@
 namespace kvreplay {
 
 void Histogram::reach(std::uint32_t key) {
-  constexpr std::uint32_t kGrain = 256;  // an octave at a time
   const std::uint32_t low = key / kGrain * kGrain;
-  const std::uint32_t high = low + kGrain;
-  if (counts_.empty()) {
-    first_ = low;
-    counts_.assign(kGrain, 0);
-    return;
+  if (counts_.empty()) first_ = low;
+  const std::uint32_t first = std::min(first_, low);
+  const std::uint32_t end =
+      std::max(first_ + static_cast<std::uint32_t>(counts_.size()), low + kGrain);
+  // Exactly as large as needed: a replay holds very many of these.
+  std::vector<std::uint32_t> counts(end - first, 0);
+  std::copy(counts_.begin(), counts_.end(), counts.begin() + (first_ - first));
+  counts_.swap(counts);
+  first_ = first;
+}
+
+std::uint64_t Histogram::bytes_between(double least, double most, Rounding rounding) {
+  double grains = 1;
+  if (rounding == Rounding::none) {
+    grains += std::floor(most / kGrain) - std::floor(least / kGrain);
+  } else {
+    grains += std::ceil(std::log2(most)) - std::floor(std::log2(std::max(least, 0x1p-20)));
   }
-  if (low < first_) {
-    counts_.insert(counts_.begin(), first_ - low, 0);
-    first_ = low;
-  }
-  if (high - first_ > counts_.size()) counts_.resize(high - first_, 0);
+  return static_cast<std::uint64_t>(grains) * kGrain * sizeof(std::uint32_t);
 }
 
 void Histogram::merge(const Histogram& other) {
@@ -50,34 +57,37 @@ double Histogram::quantile(double q) const {
     below += counts_[i];
     if (below >= rank) {
       const auto key = first_ + static_cast<std::uint32_t>(i);
-      return std::bit_cast<float>(key << kDroppedBits);
+      return rounding_ == Rounding::none
+                 ? static_cast<double>(key)
+                 : static_cast<double>(std::bit_cast<float>(key << kDroppedBits));
     }
   }
   return 0;
 }
 
-void Samples::merge_sums(std::uint64_t count, double sum, double max) {
-  count_ += count;
-  sum_ += sum;
-  max_ = std::max(max_, max);
+void Samples::merge_sums(const Sums& other) {
+  sums_.count += other.count;
+  sums_.sum += other.sum;
+  sums_.min = std::min(sums_.min, other.min);
+  sums_.max = std::max(sums_.max, other.max);
 }
 
 void Samples::clear() {
-  count_ = 0;
-  sum_ = 0;
-  max_ = 0;
+  sums_ = {};
   histogram_.clear();
 }
 
 Summary Samples::summary() const {
-  if (count_ == 0) return {};
-  const auto quantile = [this](double q) { return std::min(histogram_.quantile(q), max_); };
-  return {.count = count_,
-          .mean = sum_ / static_cast<double>(count_),
+  if (sums_.count == 0) return {};
+  const auto quantile = [this](double q) {
+    return std::clamp(histogram_.quantile(q), sums_.min, sums_.max);
+  };
+  return {.count = sums_.count,
+          .mean = sums_.sum / static_cast<double>(sums_.count),
           .p50 = quantile(0.5),
           .p95 = quantile(0.95),
           .p99 = quantile(0.99),
-          .max = max_};
+          .max = sums_.max};
 }
 
 }  // namespace kvreplay

@@ -3,26 +3,37 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace kvreplay {
 
-/// Counts of samples, each rounded to 9 significant bits. So a quantile is off by at most 2^-9
-/// (0.2 %) of itself and exact for whole numbers up to 512 and for 0, 1/4, 1/2, 3/4, 1. Samples
-/// below 2^-20 count as 0. Counts do not depend on the order in which samples come or histograms
-/// merge.
+/// How far a sample may be rounded before it is counted: to 9 significant bits, so by at most 2^-9
+/// (0.2 %) of itself, or not at all, which takes whole numbers up to 2^24.
+enum class Rounding { nine_bits, none };
+
+/// Counts of rounded samples. Of those rounded to 9 bits the ones below 2^-20 count as 0. Counts do
+/// not depend on the order in which samples come or histograms merge.
 class Histogram {
  public:
+  explicit Histogram(Rounding rounding = Rounding::nine_bits) : rounding_(rounding) {}
+
   /// `sample` is finite and not negative.
   void add(float sample) {
-    const std::uint32_t key = (std::bit_cast<std::uint32_t>(sample) + kHalf) >> kDroppedBits;
-    if (key < kLeastKey) {
-      ++zeros_;
-      return;
+    std::uint32_t key = 0;
+    if (rounding_ == Rounding::none) {
+      key = static_cast<std::uint32_t>(sample);
+    } else {
+      key = (std::bit_cast<std::uint32_t>(sample) + kHalf) >> kDroppedBits;
+      if (key < kLeastKey) {
+        ++zeros_;
+        return;
+      }
     }
     if (key - first_ >= counts_.size()) reach(key);
     ++counts_[key - first_];
   }
+  /// `other` rounds alike.
   void merge(const Histogram& other);
   void clear();
 
@@ -30,16 +41,21 @@ class Histogram {
   /// The smallest value that at least the share `q` of the samples do not exceed.
   double quantile(double q) const;
 
+  /// Bytes of the counts of samples that lie between `least` and `most`, at most.
+  static std::uint64_t bytes_between(double least, double most, Rounding rounding);
+
  private:
   static constexpr std::uint32_t kDroppedBits = 15;  // of 23, the rest makes 256 bins an octave
   static constexpr std::uint32_t kHalf = 1U << (kDroppedBits - 1);
   static constexpr std::uint32_t kLeastKey = (127U - 20) << (23 - kDroppedBits);  // 2^-20
+  static constexpr std::uint32_t kGrain = 256;  // counts grow by an octave, or by 256 numbers
 
   void reach(std::uint32_t key);
 
+  Rounding rounding_;
+  std::uint32_t zeros_ = 0;
   std::uint32_t first_ = 0;  // the key of counts_[0]
   std::vector<std::uint32_t> counts_;
-  std::uint32_t zeros_ = 0;
 };
 
 /// What is reported of a set of samples.
@@ -52,29 +68,39 @@ struct Summary {
   double max = 0;
 };
 
+/// What a mean needs, and between which values the samples lie.
+struct Sums {
+  std::uint64_t count = 0;
+  double sum = 0;
+  double min = std::numeric_limits<double>::infinity();
+  double max = 0;
+};
+
+/// Quantiles never lie outside the samples: of equal ones they are exact.
 class Samples {
  public:
+  explicit Samples(Rounding rounding = Rounding::nine_bits) : histogram_(rounding) {}
+
   void add(double sample) {
-    sum_ += sample;
-    if (sample > max_) max_ = sample;
-    ++count_;
+    sums_.sum += sample;
+    if (sample < sums_.min) sums_.min = sample;
+    if (sample > sums_.max) sums_.max = sample;
+    ++sums_.count;
     histogram_.add(static_cast<float>(sample));
   }
   /// Sums are added in the order of the calls: merge in a fixed order for fixed results.
-  void merge_sums(std::uint64_t count, double sum, double max);
+  void merge_sums(const Sums& other);
   void merge_histogram(const Histogram& histogram) { histogram_.merge(histogram); }
   void clear();
 
-  std::uint64_t count() const { return count_; }
-  double sum() const { return sum_; }
-  double max() const { return max_; }
+  std::uint64_t count() const { return sums_.count; }
+  double sum() const { return sums_.sum; }
+  const Sums& sums() const { return sums_; }
   const Histogram& histogram() const { return histogram_; }
   Summary summary() const;
 
  private:
-  std::uint64_t count_ = 0;
-  double sum_ = 0;
-  double max_ = 0;
+  Sums sums_;
   Histogram histogram_;
 };
 

@@ -3,9 +3,11 @@
 #include <hdf5.h>
 #include <tbb/version.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "simulator/axes.hpp"
 #include "simulator/cell.hpp"
 
 namespace kvreplay {
@@ -13,39 +15,24 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::array<std::string_view, 5> kStatistics = {"mean", "p50", "p95", "p99", "max"};
+
 bool is_loss(std::string_view metric) {
   return metric == "mass_loss" || metric.starts_with("miss_");
 }
 
 }  // namespace
 
-std::string_view name(Detail detail) {
-  switch (detail) {
-    case Detail::overall:
-      return "overall";
-    case Detail::layer:
-      return "layer";
-    case Detail::head:
-      return "head";
-  }
-  throw std::logic_error("unknown detail");
-}
-
-Detail parse_detail(std::string_view text) {
-  for (const auto detail : {Detail::overall, Detail::layer, Detail::head}) {
-    if (name(detail) == text) return detail;
-  }
-  throw std::invalid_argument("unknown detail \"" + std::string(text) +
-                              "\" (overall, layer, head)");
-}
-
-void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Detail detail,
-              Results& results) {
+void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Results& results) {
   const auto metrics = metric_names(plan.needed);
   std::vector<std::string_view> metric_texts;
   metric_texts.reserve(metrics.size());
   for (const auto& metric : metrics) metric_texts.push_back(results.text(metric));
-  std::vector<ResultRow> cells;  // the columns that a cell's rows share
+  struct Columns {  // of one metric of one cell, by statistic
+    std::array<std::uint32_t, kStatistics.size()> shared;
+    bool shows_nothing_lost;
+  };
+  std::vector<Columns> columns;
   for (const auto& cell : plan.cells) {
     ResultRow row;
     row.trace = results.text(plan.trace);
@@ -54,42 +41,35 @@ void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Detail detai
     row.scope = name(plan.scope);
     row.budget = results.text(cell.budget.text);
     row.budget_tokens = cell.budget.budget.tokens;
-    cells.push_back(row);
+    const bool loses_nothing = plan.steps == Steps::active && row.budget_tokens >= plan.tokens;
+    for (const auto metric : metric_texts) {
+      row.metric = metric;
+      auto& added = columns.emplace_back();
+      added.shows_nothing_lost = loses_nothing && is_loss(metric);
+      for (std::size_t i = 0; i < kStatistics.size(); ++i) {
+        row.statistic = kStatistics[i];
+        added.shared[i] = results.rows.shared_columns(row);
+      }
+    }
   }
   const auto add = [&](const std::vector<Summary>& summaries, std::optional<std::uint32_t> layer,
                        std::optional<std::uint32_t> head) {
     for (std::size_t i = 0; i < summaries.size(); ++i) {
       const Summary& summary = summaries[i];
-      ResultRow row = cells[i / metrics.size()];
-      row.metric = metric_texts[i % metrics.size()];
-      const bool loses_nothing = plan.steps == Steps::active && row.budget_tokens >= plan.tokens;
-      if (summary.count == 0 && !(loses_nothing && is_loss(row.metric))) continue;
-      row.layer = layer;
-      row.head = head;
-      row.steps = summary.count;
-      const auto put = [&](std::string_view statistic, double value) {
-        row.statistic = statistic;
-        row.value = value;
-        results.rows.push_back(row);
-      };
-      put("mean", summary.mean);
-      put("p50", summary.p50);
-      put("p95", summary.p95);
-      put("p99", summary.p99);
-      put("max", summary.max);
+      if (summary.count == 0 && !columns[i].shows_nothing_lost) continue;
+      const std::array values = {summary.mean, summary.p50, summary.p95, summary.p99, summary.max};
+      for (std::size_t j = 0; j < values.size(); ++j) {
+        results.rows.add(columns[i].shared[j], layer, head, values[j], summary.count);
+      }
     }
   };
-  std::size_t sets = 1;
-  if (detail != Detail::overall) sets += outcome.layers.size();
-  if (detail == Detail::head && plan.scope != Scope::layer) sets += outcome.units.size();
-  results.rows.reserve(results.rows.size() + sets * plan.cells.size() * metrics.size() * 5);
-
+  // What was not asked for in detail, or not done, is empty.
   add(outcome.overall, std::nullopt, std::nullopt);
-  if (detail == Detail::overall) return;
   const auto layers = layers_of(plan);
-  for (std::size_t i = 0; i < layers.size(); ++i) add(outcome.layers[i], layers[i], std::nullopt);
-  if (detail == Detail::layer || plan.scope == Scope::layer) return;
-  for (std::size_t i = 0; i < plan.units.size(); ++i) {
+  for (std::size_t i = 0; i < outcome.layers.size(); ++i) {
+    add(outcome.layers[i], layers[i], std::nullopt);
+  }
+  for (std::size_t i = 0; i < outcome.units.size(); ++i) {
     add(outcome.units[i], plan.units[i].layer, plan.units[i].index);
   }
 }
@@ -109,6 +89,8 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
   manifest["libraries"] = {
       {"HDF5", std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release)},
       {"oneTBB", std::string(TBB_runtime_version())}};
+  manifest["all_policies"] = Json::object();
+  for (const auto& [question, answer] : common_axes()) manifest["all_policies"][question] = answer;
   manifest["traces"] = Json::array();
   manifest["cells"] = Json::array();
   for (const auto& [info, plan, outcome] : traces) {
@@ -147,6 +129,8 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
                                    {"budget", cell.budget.text},
                                    {"budget_tokens", cell.budget.budget.tokens},
                                    {"capacity", cell.traits.capacity},
+                                   {"axes", own_axes(cell)},
+                                   {"note", cell.policy.entry->note},
                                    {"zero_mass_rows", outcome.zero_mass_rows[i]}});
     }
   }

@@ -11,19 +11,11 @@
 
 namespace kvreplay {
 
-/// How far results are broken down: only over the whole trace, also by layer, also by head (or
-/// group).
-enum class Detail { overall, layer, head };
-
-std::string_view name(Detail detail);
-/// Throws std::invalid_argument listing the valid names.
-Detail parse_detail(std::string_view text);
-
-/// Appends the rows of one trace: overall, then by layer, then by head; within each by cell, metric
+/// Appends the rows of one trace: overall, then by layer, then by head, as far as the
+/// plan goes into detail; within each by cell, metric
 /// and statistic. What has no samples has no rows, except that at a budget of n tokens, where no
 /// step finds the cache full, losses and miss rates are 0 over 0 steps.
-void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Detail detail,
-              Results& results);
+void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Results& results);
 
 /// One trace's part in the manifest.
 struct ReplayedTrace {

@@ -7,28 +7,28 @@
 namespace kvreplay::commands {
 namespace {
 
-template <class Value>
-std::string names(const std::vector<Value>& values) {
+std::string names(const std::vector<Need>& needs) {
   std::string text;
-  for (const auto value : values) text += (text.empty() ? "" : ", ") + std::string(name(value));
+  for (const auto need : needs) text += (text.empty() ? "" : ", ") + std::string(name(need));
   return text.empty() ? "nothing" : text;
 }
 
 void print_text(const PolicyEntry& policy) {
   std::cout << policy.name << "\n    " << policy.summary << "\n";
+  if (!policy.note.empty()) std::cout << "    " << policy.note << "\n";
   for (const auto& parameter : policy.parameters) {
     std::cout << "    " << parameter.name << "  " << parameter.meaning << "\n        "
               << parameter.range() << "; default: " << parameter.default_words << "\n";
   }
-  std::cout << "    needs " << names(policy.needs) << "; scopes " << names(policy.scopes) << "\n";
+  std::cout << "    needs " << names(policy.needs) << "\n";
 }
 
 nlohmann::ordered_json to_json(const PolicyEntry& policy) {
   nlohmann::ordered_json json = {{"name", policy.name},
                                  {"summary", policy.summary},
+                                 {"note", policy.note},
                                  {"parameters", nlohmann::ordered_json::array()},
-                                 {"needs", nlohmann::ordered_json::array()},
-                                 {"scopes", nlohmann::ordered_json::array()}};
+                                 {"needs", nlohmann::ordered_json::array()}};
   for (const auto& parameter : policy.parameters) {
     json["parameters"].push_back({{"name", parameter.name},
                                   {"meaning", parameter.meaning},
@@ -36,7 +36,6 @@ nlohmann::ordered_json to_json(const PolicyEntry& policy) {
                                   {"default", parameter.default_words}});
   }
   for (const auto need : policy.needs) json["needs"].push_back(name(need));
-  for (const auto scope : policy.scopes) json["scopes"].push_back(name(scope));
   return json;
 }
 

@@ -3,11 +3,13 @@
 #include <ctime>
 #include <iostream>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "reports/commands/command.hpp"
 #include "reports/commands/index_list.hpp"
 #include "reports/text_table.hpp"
+#include "simulator/axes.hpp"
 #include "simulator/cell.hpp"
 #include "simulator/output_file.hpp"
 #include "simulator/sets_log.hpp"
@@ -30,7 +32,8 @@ Metrics, of each head and step:
   miss_threshold  share of the needed tokens outside V_i; needed: at least F of the row's largest
   miss_top        the same; needed: the M largest of the row (among equals the newest)
   miss_mass       the same; needed: the fewest tokens that reach the share F of the row's sum
-  miss_mean       the same; needed: above 1/(i+1); rows that need none are left out
+  miss_mean       the same; needed: above 1/(i+1) as the trace's encoding rounds it; rows that
+                  need none are left out
 and of each kept set (shared by the heads of a group or layer) and step:
   kept, visible   |S_i|, |V_i|
   turnover        |S_{i-1} \ S_i| / |S_{i-1}|, the share of the kept set that left at this step
@@ -39,7 +42,8 @@ For topk-row, which keeps nothing, S_i is what row i sees besides itself.
 
 Steps: active are those that find a cache of k tokens full, i >= k; the column steps counts the
 samples. At a budget of n none is active: losses are 0 over 0 steps. Quantiles are the smallest
-sample not exceeded by that share of them, each sample rounded to 9 significant bits (0.2 %).
+sample not exceeded by that share of them, each sample rounded to 9 significant bits (0.2 %), but
+within the smallest and the largest; kept and visible are exact.
 Sums are in double and in a fixed order: the same for any number of threads.
 
   kvreplay simulate run.h5 --policy local,sinks,h2o,topk-row --budget 5%,10%,20%,50% --out r.h5
@@ -103,8 +107,10 @@ std::string merged_parameters(const std::vector<std::string>& parameters) {
 /// A line of a table: one policy as it was asked for.
 struct PolicyLine {
   std::string asked;
+  std::string note;
   std::string name;
   std::vector<std::string> parameters;         // by its cells
+  std::vector<std::string> axes;               // distinct, over its cells
   std::map<std::uint32_t, std::size_t> cells;  // by budget in tokens
 };
 
@@ -113,7 +119,11 @@ std::vector<PolicyLine> policy_lines(const ReplayPlan& plan) {
   for (std::size_t i = 0; i < plan.cells.size(); ++i) {
     const auto& cell = plan.cells[i];
     if (lines.empty() || lines.back().asked != cell.policy.text) {
-      lines.push_back({cell.policy.text, cell.name(), {}, {}});
+      lines.push_back({cell.policy.text, cell.policy.entry->note, cell.name(), {}, {}, {}});
+    }
+    auto& axes = lines.back().axes;
+    for (const auto& axis : own_axes(cell)) {
+      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
     }
     lines.back().parameters.push_back(cell.traits.parameters);
     lines.back().cells.emplace(cell.budget.budget.tokens, i);
@@ -128,6 +138,19 @@ std::string of_n(const ReplayPlan& plan) {
   for (const auto& [tokens, asked] : budgets) {
     text += (text.empty() ? "" : ", ") + asked;
     if (asked.ends_with('%')) text += " = " + std::to_string(tokens);
+  }
+  return text;
+}
+
+/// Budgets that were asked for but run under another one's name: "8 is 4%".
+std::string duplicates(const ReplayPlan& plan) {
+  std::string text;
+  std::set<std::uint32_t> seen;
+  for (const auto& cell : plan.cells) {
+    if (!seen.insert(cell.budget.budget.tokens).second) continue;
+    for (const auto& same : cell.budget.same) {
+      text += (text.empty() ? "" : ", ") + same + " is " + cell.budget.text;
+    }
   }
   return text;
 }
@@ -153,8 +176,11 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
             << layers_of(plan).size() << " layers, " << heads << " heads\n"
             << "  scope    " << name(plan.scope) << ": " << shared_by(plan.scope) << "\n"
             << "  budgets  " << of_n(plan) << " (percent of n = " << plan.tokens
-            << ", rounded down)\n"
-            << "  steps    "
+            << ", rounded down)\n";
+  if (const auto same = duplicates(plan); !same.empty()) {
+    std::cout << "  note     the same number of tokens, so run once: " << same << "\n";
+  }
+  std::cout << "  steps    "
             << (plan.steps == Steps::active ? "active: i >= k" : "all, while the cache fills too")
             << "\n";
   if (!plan.needed.empty()) {
@@ -162,10 +188,17 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
     for (const auto& rule : plan.needed) rules += (rules.empty() ? "" : ", ") + rule.text();
     std::cout << "  needed   " << rules << "\n";
   }
+  std::string common;
+  for (const auto& [question, answer] : common_axes()) {
+    common += (common.empty() ? "" : "; ") + question + " " + answer;
+  }
+  std::cout << "  all policies: " << common << "\n";
   for (const auto& line : policy_lines(plan)) {
     const auto parameters = merged_parameters(line.parameters);
-    std::cout << "  policy   " << line.name << (parameters.empty() ? "" : ":") << parameters
-              << "\n";
+    std::cout << "  policy   " << line.name << (parameters.empty() ? "" : ":") << parameters;
+    for (const auto& axis : line.axes) std::cout << (&axis == &line.axes[0] ? "  (" : ", ") << axis;
+    std::cout << (line.axes.empty() ? "" : ")") << "\n";
+    if (!line.note.empty()) std::cout << "           " << line.note << "\n";
   }
   std::cout << "  memory   up to about " << grouped(estimated_bytes(plan, threads) >> 20)
             << " MiB on " << threads << (threads == 1 ? " thread" : " threads") << std::endl;
@@ -234,7 +267,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   request.scope = parse_scope(options["scope"].as<std::string>());
   request.steps = parse_steps(options["steps"].as<std::string>());
   request.seed = options["seed"].as<std::uint64_t>();
-  const Detail detail = parse_detail(options["detail"].as<std::string>());
+  request.detail = parse_detail(options["detail"].as<std::string>());
   const auto threads = options["threads"].as<unsigned>();
   if (threads == 0 || threads > 1024) {
     throw std::invalid_argument("--threads must be from 1 to 1024");
@@ -248,12 +281,19 @@ void run(const po::variables_map& options, const RunControl& control) {
   // All traces are opened and planned before the first is replayed.
   std::vector<std::unique_ptr<TraceReader>> readers;
   std::vector<ReplayedTrace> traces;
+  std::map<std::string, std::string> paths;  // by file name
   std::uint64_t rows = 0;
   for (const auto& path : options["trace"].as<std::vector<std::string>>()) {
     readers.push_back(std::make_unique<TraceReader>(
         path, options["incomplete"].as<bool>() ? Incomplete::take_whole_rows : Incomplete::refuse));
     const auto& info = readers.back()->info();
     const std::string trace = std::filesystem::path(path).filename().string();
+    const auto [other, is_new] = paths.emplace(trace, path);
+    if (!is_new) {
+      throw std::invalid_argument("the traces " + other->second + " and " + path +
+                                  " have the same file name, by which results tell them apart; "
+                                  "rename one or give a link of another name");
+    }
     if (const auto layers = text_option(options, "layers")) {
       request.layers = parse_index_list("--layers", *layers, info.model_layers);
     }
@@ -289,7 +329,8 @@ void run(const po::variables_map& options, const RunControl& control) {
       results.partial = true;
       traces.resize(i + 1);
     }
-    add_rows(plan, outcome, detail, results);
+    add_rows(plan, outcome, results);
+    outcome.units = {};  // they are rows now
   }
   facts.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   results.manifest_json = manifest_json(traces, facts);

@@ -61,8 +61,17 @@ TEST_CASE("simulate writes what it measured and says what ran") {
 
 TEST_CASE("simulate takes several traces, scopes, layers and heads") {
   const Bench bench;
-  const auto two = bench.simulate("'" + bench.path("t.h5") + "' --policy h2o --budget 10%");
+  std::filesystem::copy_file(bench.path("t.h5"), bench.path("u.h5"));
+  const auto two = bench.simulate("'" + bench.path("u.h5") + "' --policy h2o --budget 10%");
   CHECK(two.exit_code == 0);
+  // Results tell traces apart by their file names.
+  std::filesystem::create_directory(bench.path("other"));
+  std::filesystem::copy_file(bench.path("t.h5"), bench.path("other/t.h5"));
+  const auto alike = bench.simulate("'" + bench.path("other/t.h5") + "' --policy h2o");
+  CHECK(alike.exit_code == 2);
+  CHECK(alike.out.empty());
+  CHECK_THAT(alike.err, Contains("/t.h5 and ") && Contains("other/t.h5 have the same file name") &&
+                            Contains("rename one"));
   const auto part =
       bench.simulate("--policy h2o --scope group --layers 1 --heads 2-3 --steps all --csv '" +
                      bench.path("p.csv") + "' --detail layer --needed top:2");
@@ -70,6 +79,28 @@ TEST_CASE("simulate takes several traces, scopes, layers and heads") {
   const auto csv = read_text(bench.path("p.csv"));
   CHECK_THAT(csv, Contains(",group,5%,4,1,,miss_top,p99,") && !Contains("miss_mass"));
   CHECK_THAT(part.out, Contains("1 layers, 2 heads") && Contains("per KV group"));
+}
+
+TEST_CASE("simulate says what its policies do where others do otherwise") {
+  const Bench bench;
+  const auto run = bench.simulate(
+      "--policy local,tova,h2o-literal,topk-row,h2o:recent=0 --budget 25%,24,50%,48 --out '" +
+      bench.path("r.h5") + "'");
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("all policies: scores from row 0, in fp64; eviction after "
+                               "attending, one token a step; ties the lowest index leaves; V_i k+1 "
+                               "tokens once full"));
+  CHECK_THAT(run.out, Contains("local  (newcomer protected)\n"));
+  CHECK_THAT(run.out, Contains("tova:recent=0  (rows renormalised, newcomer may leave)\n"
+                               "           published for --scope layer"));
+  CHECK_THAT(run.out, Contains("h2o-literal  (rows renormalised, newcomer may leave, V_i: k tokens "
+                               "once full, without the newcomer)\n"));
+  CHECK_THAT(run.out, Contains("topk-row  (nothing leaves for good)\n"));
+  CHECK_THAT(run.out, Contains("run once: 24 is 25%, 48 is 50%\n"));
+  const auto manifest = read_hdf5_results(bench.path("r.h5")).manifest_json;
+  CHECK_THAT(manifest, Contains("\"ties\": \"the lowest index leaves\"") &&
+                           Contains("\"newcomer protected\"") && Contains("published for"));
+  CHECK_THAT(run_kvreplay("policies tova").out, Contains("published for --scope layer"));
 }
 
 TEST_CASE("simulate refuses wrong arguments with a sentence") {
@@ -90,6 +121,8 @@ TEST_CASE("simulate refuses wrong arguments with a sentence") {
   refused("--layers 2", "--layers 2");
   refused("--heads 0-9", "--heads 0-9");
   refused("--scope group --heads 0", "take whole groups or --scope head");
+  refused("--scope layer --heads 0", "take all heads or --scope head");
+  refused("--policy sinks:sinks=30 --budget 20", "sinks 30 exceed the budget of 20 tokens");
   refused("--scope city", "scopes: head, group, layer");
   refused("--steps some", "active, all");
   refused("--needed most", "threshold:F");

@@ -269,11 +269,25 @@ TEST_CASE("a policy with several sets of parameters has a curve for each") {
   CHECK(group.at("parameters")[1] == json({"heavy=1:recent=3", "heavy=1:recent=7"}));
 }
 
+/// Calls change(row, position) on all rows.
+template <class Change>
+void change_rows(ReportSource& source, Change change) {
+  ResultRows rows;
+  for (std::size_t i = 0; i < source.results.rows.size(); ++i) {
+    ResultRow row = source.results.rows[i];
+    change(row, i);
+    rows.push_back(row);
+  }
+  source.results.rows = rows;
+}
+
 TEST_CASE("budgets without a step that counts, and numbers that are none, are left out") {
   auto source =
       by_hand("r", {{"local", "", 4, 0.3}, {"local", "", 8, 0.0}, {"local", "", 16, 0.1}});
-  source.results.rows[1].steps = 0;
-  source.results.rows[2].value = std::numeric_limits<double>::quiet_NaN();
+  change_rows(source, [](ResultRow& row, std::size_t position) {
+    if (position == 1) row.steps = 0;
+    if (position == 2) row.value = std::numeric_limits<double>::quiet_NaN();
+  });
   const json group = data_of({source}).at("groups")[0];
   CHECK(group.at("values").at("mass_loss").at("mean") == json({{0.3, nullptr, nullptr}}));
   CHECK(group.at("best")[1].at("first").empty());
@@ -282,8 +296,9 @@ TEST_CASE("budgets without a step that counts, and numbers that are none, are le
 TEST_CASE("the share of a budget is what was asked for where that is what it means") {
   auto source = by_hand("r", {{"local", "", 21, 0.3}, {"local", "", 100, 0.2}},
                         R"({"traces": [{"file": "t.h5", "tokens": 1088}]})");
-  source.results.rows[0].budget = "2%";
-  source.results.rows[1].budget = "50%";  // not of n
+  change_rows(source, [](ResultRow& row, std::size_t position) {
+    row.budget = position == 0 ? "2%" : "50%";  // the latter not of n
+  });
   const json budgets = data_of({source}).at("groups")[0].at("budgets");
   CHECK(budgets == json({{{"tokens", 21}, {"share", "2%"}}, {{"tokens", 100}, {"share", ""}}}));
 }

@@ -1,9 +1,14 @@
 // The engine against the slow reference: kept sets exactly, metrics to rounding.
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
 
 #include "random_rows.hpp"
 #include "simulator/replay.hpp"
 #include "stepper.hpp"
+#include "traces/encoding.hpp"
+#include "traces/errors.hpp"
 
 namespace kvreplay::testing {
 namespace {
@@ -168,6 +173,65 @@ TEST_CASE("rows that are no probabilities are refused") {
   const auto rows = in_memory({heads}, 1);
   const auto plan = plan_replay(rows.info(), "t.h5", request_for("h2o", "5"));
   CHECK_THROWS_WITH(replay(rows, plan, 1, {}), Catch::Contains("t.h5: row 7 of layer 0, head 0"));
+}
+
+TEST_CASE("an even row needs nothing above its mean in any encoding") {
+  const auto encoding = GENERATE(Encoding::fp32, Encoding::fp16, Encoding::u16log);
+  const int n = 300;
+  Heads heads(1);
+  for (int i = 0; i < n; ++i) {  // as a trace gives it back
+    const std::vector<float> even(static_cast<std::size_t>(i) + 1,
+                                  1.0F / static_cast<float>(i + 1));
+    std::vector<std::byte> stored(even.size() * bytes_per_value(encoding));
+    std::vector<float> read(even.size());
+    encode(encoding, even, stored);
+    decode(encoding, stored, read);
+    std::vector<double> row(read.begin(), read.end());
+    row.resize(static_cast<std::size_t>(n), 0);
+    heads[0].push_back(row);
+  }
+  // One weight a little above the others is needed, and only that one.
+  heads[0].back()[5] *= 1.01;
+  const auto rows = in_memory({heads}, 1, encoding);
+  const auto plan = plan_replay(rows.info(), "t", request_for("local", "3"));
+  const auto steps = all_steps(rows, plan);
+  INFO(name(encoding));
+  for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
+    INFO("row " << i);
+    REQUIRE(!steps[i].metrics[4].has_value());
+  }
+  CHECK(steps.back().metrics[4] == 1.0);
+}
+
+/// Rows of which those of the first unit cannot be read; the others wait for that to happen.
+class FailingRows final : public RowSource {
+ public:
+  FailingRows() : rows_(in_memory(random_layers(1, 200, 8, Rows::smooth, 21), 200)) {}
+  const TraceInfo& info() const override { return rows_.info(); }
+  std::span<const float> rows(HeadSlot slot, RowRange range,
+                              std::vector<float>& scratch) const override {
+    if (slot.head == 0) {
+      failed_ = true;
+      throw InputError("t.h5: damaged");
+    }
+    while (!failed_) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ++read_;
+    return rows_.rows(slot, range, scratch);
+  }
+  int read() const { return read_; }
+
+ private:
+  MemoryRows rows_;
+  mutable std::atomic<bool> failed_{false};
+  mutable std::atomic<int> read_{0};
+};
+
+TEST_CASE("a worker that fails stops the others") {
+  const FailingRows rows;
+  const auto plan = plan_replay(rows.info(), "t", request_for("h2o", "5"));
+  CHECK_THROWS_WITH(replay(rows, plan, 2, {}), "t.h5: damaged");
+  CHECK(rows.read() < 100);
 }
 
 TEST_CASE("the outcome is the same for any number of threads") {

@@ -87,8 +87,9 @@ TEST_CASE("policies agree with the reference cases") {
     if (entry.path().extension() != ".json") continue;
     const Json expected = Json::parse(std::ifstream(entry.path()));
     auto matrix_path = entry.path();
-    const MemoryRows rows(plain_info(expected["n"].get<std::uint32_t>()),
-                          read_matrix(matrix_path.replace_extension(".h5")));
+    auto info = plain_info(expected["n"].get<std::uint32_t>());
+    info.encoding = Encoding::fp32;
+    const MemoryRows rows(info, read_matrix(matrix_path.replace_extension(".h5")));
     for (const auto& [budget, cases] : expected["budgets"].items()) {
       for (const auto& [key, steps] : cases["policies"].items()) {
         const auto policy = policy_for(key);

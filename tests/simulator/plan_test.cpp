@@ -10,7 +10,7 @@ namespace {
 
 using Catch::Contains;
 
-/// Never called: the plan refuses both policies.
+/// Never called: the plan refuses the policy.
 std::unique_ptr<CachePolicy> make_nothing(const Arguments&, const Setting&) {
   return nullptr;
 }
@@ -19,10 +19,6 @@ const Registration by_values({.name = "test-by-values",
                               .summary = "needs what no trace of rows holds",
                               .needs = {Need::rows, Need::values},
                               .make = &make_nothing});
-const Registration by_head({.name = "test-by-head",
-                            .summary = "knows one scope only",
-                            .scopes = {Scope::head},
-                            .make = &make_nothing});
 
 TraceInfo info() {
   TraceInfo trace = plain_info(100, 4, 6, 2);  // groups of three heads
@@ -49,6 +45,9 @@ TEST_CASE("units are the heads that share a kept set") {
   CHECK(by(Scope::head) == "1.0:0 1.1:1 1.2:2 1.4:4 3.0:0 3.1:1 3.2:2 3.4:4 ");
   CHECK_THROWS_WITH(by(Scope::group), Contains("needs all 3 heads of a KV group, and of group 1 "
                                                "there are only heads 4"));
+  CHECK_THROWS_WITH(by(Scope::layer), Contains("t: --scope layer needs all 6 heads of a layer, and "
+                                               "of layer 1 there are only heads 0-2,4; take all "
+                                               "heads or --scope head"));
 }
 
 TEST_CASE("layers and heads that were not recorded are refused") {
@@ -65,18 +64,16 @@ TEST_CASE("layers and heads that were not recorded are refused") {
   CHECK(plan.units[1].heads[0].layer == 2);
   request.layers = {{2}};
   CHECK_THROWS_WITH(plan_replay(trace, "t.h5", request),
-                    "t.h5 does not hold layer 2 (it holds 0, 1, 3)");
+                    "t.h5 does not hold layer 2 (it holds 0,1,3)");
   request.layers = {{1}};
   request.heads = {{6}};
   CHECK_THROWS_WITH(plan_replay(trace, "t.h5", request),
-                    "t.h5 does not hold head 6 (it holds 0 to 5)");
+                    "t.h5 does not hold head 6 (it holds 0-5)");
 }
 
 TEST_CASE("what a trace or a policy cannot serve is refused") {
   CHECK_THROWS_WITH(plan_replay(info(), "t.h5", request_for("test-by-values", "10")),
                     Contains("needs the values of the cache, which t.h5 does not hold"));
-  CHECK_THROWS_WITH(plan_replay(info(), "t.h5", request_for("test-by-head", "10", Scope::layer)),
-                    Contains("does not work at scope layer (it does at: head)"));
   CHECK_THROWS_WITH(plan_replay(info(), "t.h5", request_for("h2o", "101")),
                     Contains("above the 100 tokens of t.h5"));
 }

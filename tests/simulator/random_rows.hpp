@@ -51,18 +51,19 @@ inline std::vector<Heads> random_layers(int layers, int heads, int n, Rows kind,
   return model;
 }
 
-inline MemoryRows in_memory(const std::vector<Heads>& layers, int kv_heads) {
+inline MemoryRows in_memory(const std::vector<Heads>& layers, int kv_heads,
+                            Encoding encoding = Encoding::fp32) {
   std::vector<double> dense;
   for (const auto& heads : layers) {
     for (const auto& head : heads) {
       for (const auto& row : head) dense.insert(dense.end(), row.begin(), row.end());
     }
   }
-  return {plain_info(static_cast<std::uint32_t>(layers[0][0].size()),
-                     static_cast<std::uint32_t>(layers.size()),
-                     static_cast<std::uint32_t>(layers[0].size()),
-                     static_cast<std::uint32_t>(kv_heads)),
-          std::span<const double>(dense)};
+  auto info = plain_info(
+      static_cast<std::uint32_t>(layers[0][0].size()), static_cast<std::uint32_t>(layers.size()),
+      static_cast<std::uint32_t>(layers[0].size()), static_cast<std::uint32_t>(kv_heads));
+  info.encoding = encoding;
+  return {info, std::span<const double>(dense)};
 }
 
 }  // namespace kvreplay::testing

@@ -59,6 +59,8 @@ inline std::vector<Tokens> needed_tokens(const std::vector<double>& row, int i) 
   double total = 0;
   for (int j = 0; j <= i; ++j) total += row[static_cast<std::size_t>(j)];
   std::vector<Tokens> needed(4);
+  const bool even = row[static_cast<std::size_t>(order[0])] ==
+                    row[static_cast<std::size_t>(order.back())];  // none is above the mean
   double mass = 0;
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
     const double weight = row[static_cast<std::size_t>(order[rank])];
@@ -66,9 +68,7 @@ inline std::vector<Tokens> needed_tokens(const std::vector<double>& row, int i) 
     if (rank < 4) needed[1].insert(order[rank]);
     if (mass < 0.95 * total * (1 - 1e-12)) needed[2].insert(order[rank]);
     mass += weight;
-    if (static_cast<float>(weight) > static_cast<float>(1.0 / (i + 1))) {
-      needed[3].insert(order[rank]);
-    }
+    if (!even && weight > 1.0 / (i + 1)) needed[3].insert(order[rank]);
   }
   return needed;
 }

@@ -53,8 +53,9 @@ TEST_CASE("results survive a file") {
   const TemporaryFolder folder;
   Results written = some_results();
   while (written.rows.size() < 20000) {  // several chunks
-    written.rows.push_back(written.rows[written.rows.size() % 2]);
-    written.rows.back().value = static_cast<double>(written.rows.size()) / 7;
+    auto row = written.rows[written.rows.size() % 2];
+    row.value = static_cast<double>(written.rows.size()) / 7;
+    written.rows.push_back(row);
   }
   write_hdf5(written, folder / "r.h5");
   CHECK(!std::filesystem::exists(folder / "r.h5.partial"));
@@ -125,12 +126,19 @@ TEST_CASE("damaged results files never crash the reader") {
 
 TEST_CASE("rows tell a trace's story from the whole to the head") {
   const auto rows = in_memory(random_layers(2, 3, 20, Rows::smooth, 20), 3);
-  const auto plan =
-      plan_replay(rows.info(), "t.h5", request_for("local", "5,100%", Scope::head, Steps::active));
+  auto request = request_for("local", "5,100%", Scope::head, Steps::active);
+  const auto plan = plan_replay(rows.info(), "t.h5", request);
   const auto outcome = replay(rows, plan, 1, {});
   const auto table = [&](Detail detail) {
+    request.detail = detail;
+    const auto detailed = plan_replay(rows.info(), "t.h5", request);
+    const auto measured = replay(rows, detailed, 1, {});
+    CHECK(measured.units.empty() == (detail != Detail::head));
+    CHECK(measured.layers.empty() == (detail == Detail::overall));
+    CHECK(measured.overall[0].mean == outcome.overall[0].mean);
+    CHECK(measured.overall[0].p95 == outcome.overall[0].p95);
     Results results;
-    add_rows(plan, outcome, detail, results);
+    add_rows(detailed, measured, results);
     return results;
   };
   // Two cells; at a budget of n only the losses have values, 0 over 0 steps.
@@ -138,6 +146,9 @@ TEST_CASE("rows tell a trace's story from the whole to the head") {
   CHECK(table(Detail::overall).rows.size() == kPerSet);
   CHECK(table(Detail::layer).rows.size() == 3 * kPerSet);
   const auto all = table(Detail::head);
+  request.detail = Detail::overall;
+  const auto brief = plan_replay(rows.info(), "t.h5", request);
+  CHECK(estimated_bytes(brief, 2) < estimated_bytes(plan, 2));
   REQUIRE(all.rows.size() == 9 * kPerSet);
   CHECK(all.rows[0].statistic == "mean");
   CHECK(!all.rows[0].layer);
@@ -161,6 +172,19 @@ TEST_CASE("rows tell a trace's story from the whole to the head") {
   CHECK(manifest["needed"]["miss_top"] == "top:4");
   CHECK(manifest["cells"].size() == 2);
   CHECK(manifest["seed"] == 3);
+}
+
+TEST_CASE("sizes of kept sets above 512 tokens are exact") {
+  const auto rows = in_memory(random_layers(1, 1, 1100, Rows::uniform, 22), 1);
+  const auto plan =
+      plan_replay(rows.info(), "t", request_for("local", "1025", Scope::head, Steps::active));
+  const auto outcome = replay(rows, plan, 1, {});
+  CHECK(outcome.overall[5].p50 == 1025);
+  CHECK(outcome.overall[6].p50 == 1026);
+  CHECK(outcome.overall[6].p99 == 1026);
+  const auto all =
+      plan_replay(rows.info(), "t", request_for("local", "1025", Scope::head, Steps::all));
+  CHECK(replay(rows, all, 1, {}).overall[5].p50 == 550);  // of 1, 2, ... 1024, 1025, 1025, ...
 }
 
 TEST_CASE("quantiles are those of the rounded samples") {
@@ -187,6 +211,18 @@ TEST_CASE("quantiles are those of the rounded samples") {
   for (const double value : {0.0, 0.0, 0.25, 0.75, 1.0}) few.add(value);
   CHECK(few.summary().p50 == 0.25);
   CHECK(few.summary().p95 == 1);
+  // Sizes of sets are counted as they are, and no quantile leaves the range of its samples.
+  Samples sizes(Rounding::none);
+  for (const double size : {1025.0, 1027.0, 70001.0}) sizes.add(size);
+  CHECK(sizes.summary().p50 == 1027);
+  CHECK(sizes.summary().p99 == 70001);
+  Samples equal;
+  equal.add(1025);
+  CHECK(equal.summary().p50 == 1025);
+  Samples pair;
+  pair.add(1025);
+  pair.add(1027);
+  CHECK(pair.summary().p50 >= 1025);
   // Merging is adding.
   Histogram first;
   Histogram second;

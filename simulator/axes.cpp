@@ -1,0 +1,33 @@
+#include "simulator/axes.hpp"
+
+#include "policies/composition.hpp"
+
+namespace kvreplay {
+
+const std::vector<std::pair<std::string, std::string>>& common_axes() {
+  static const std::vector<std::pair<std::string, std::string>> axes = {
+      {"scores", "from row 0, in fp64"},
+      {"eviction", "after attending, one token a step"},
+      {"ties", "the lowest index leaves"},
+      {"V_i", "k+1 tokens once full"}};
+  return axes;
+}
+
+std::vector<std::string> own_axes(const CellPlan& cell) {
+  const bool evicts = std::holds_alternative<CacheFactory>(cell.policy.entry->make);
+  const Traits& traits = cell.traits;
+  std::vector<std::string> axes;
+  const bool said = traits.parameters.find("rows=") != std::string::npos;
+  if (evicts && traits.rows != RowForm::none && !said) {
+    axes.push_back("rows " + std::string(name(traits.rows)));
+  }
+  if (!evicts) {
+    axes.emplace_back("nothing leaves for good");
+  } else {
+    axes.emplace_back(traits.protects_newcomer ? "newcomer protected" : "newcomer may leave");
+  }
+  if (!traits.sees_newcomer) axes.emplace_back("V_i: k tokens once full, without the newcomer");
+  return axes;
+}
+
+}  // namespace kvreplay

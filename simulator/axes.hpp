@@ -1,0 +1,19 @@
+// In what eviction policies of the same name differ between papers and programs, said of each run.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "simulator/plan.hpp"
+
+namespace kvreplay {
+
+/// What holds for every policy here, as (question, answer).
+const std::vector<std::pair<std::string, std::string>>& common_axes();
+
+/// What a policy at one budget does in its own way: the form of the rows that it is shown, whether
+/// the newcomer may leave at once, and how many tokens a row sees once the cache is full.
+std::vector<std::string> own_axes(const CellPlan& cell);
+
+}  // namespace kvreplay
