@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <optional>
 
 #include "simulator/cell.hpp"
 #include "simulator/results.hpp"

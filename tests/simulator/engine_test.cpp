@@ -203,7 +203,8 @@ TEST_CASE("an even row needs nothing above its mean in any encoding") {
   CHECK(steps.back().metrics[4] == 1.0);
 }
 
-/// Rows of which those of the first unit cannot be read; the others wait for that to happen.
+/// Rows of which those of the first unit cannot be read; that happens once another worker reads,
+/// which waits for it.
 class FailingRows final : public RowSource {
  public:
   FailingRows() : rows_(in_memory(random_layers(1, 200, 8, Rows::smooth, 21), 200)) {}
@@ -211,9 +212,13 @@ class FailingRows final : public RowSource {
   std::span<const float> rows(HeadSlot slot, RowRange range,
                               std::vector<float>& scratch) const override {
     if (slot.head == 0) {
+      for (int i = 0; i < 5000 && !awaited_; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
       failed_ = true;
       throw InputError("t.h5: damaged");
     }
+    awaited_ = true;
     while (!failed_) std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     ++read_;
@@ -223,6 +228,7 @@ class FailingRows final : public RowSource {
 
  private:
   MemoryRows rows_;
+  mutable std::atomic<bool> awaited_{false};
   mutable std::atomic<bool> failed_{false};
   mutable std::atomic<int> read_{0};
 };
@@ -231,6 +237,7 @@ TEST_CASE("a worker that fails stops the others") {
   const FailingRows rows;
   const auto plan = plan_replay(rows.info(), "t", request_for("h2o", "5"));
   CHECK_THROWS_WITH(replay(rows, plan, 2, {}), "t.h5: damaged");
+  CHECK(rows.read() > 0);
   CHECK(rows.read() < 100);
 }
 
