@@ -150,8 +150,10 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
     }
     for (const auto& budget : budgets) {
       const Traits traits = traits_of(policy, {.budget = budget.budget, .tokens = info.tokens});
+      // What is asked for twice in the same words runs once; other words keep a line of their own,
+      // even where they come to the same at this budget.
       const bool known = std::any_of(plan.cells.begin(), plan.cells.end(), [&](const auto& other) {
-        return other.policy.entry == policy.entry && other.traits.parameters == traits.parameters &&
+        return other.policy.text == policy.text &&
                other.budget.budget.tokens == budget.budget.tokens;
       });
       if (!known) plan.cells.push_back({policy, budget, traits});

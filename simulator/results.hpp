@@ -20,7 +20,7 @@ namespace kvreplay {
 /// or of Results::text().
 struct ResultRow {
   std::string_view trace;       ///< file name without folder
-  std::string_view policy;      ///< as named on the command line, without parameters
+  std::string_view policy;      ///< as asked for, "h2o:heavy=0.25": the same at every budget
   std::string_view parameters;  ///< resolved, "heavy=54:recent=55"
   std::string_view scope;       ///< head, group, layer
   std::string_view budget;      ///< as asked for, "20%"

@@ -36,12 +36,14 @@ void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Results& res
   for (const auto& cell : plan.cells) {
     ResultRow row;
     row.trace = results.text(plan.trace);
-    row.policy = results.text(cell.name());
+    row.policy = results.text(cell.policy.text);
     row.parameters = results.text(cell.traits.parameters);
     row.scope = name(plan.scope);
     row.budget = results.text(cell.budget.text);
     row.budget_tokens = cell.budget.budget.tokens;
-    const bool loses_nothing = plan.steps == Steps::active && row.budget_tokens >= plan.tokens;
+    // A cache that holds the whole sequence loses nothing, though no step finds it full.
+    const bool loses_nothing = plan.steps == Steps::active && row.budget_tokens >= plan.tokens &&
+                               cell.traits.capacity >= plan.tokens;
     for (const auto metric : metric_texts) {
       row.metric = metric;
       auto& added = columns.emplace_back();
@@ -124,7 +126,7 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
     for (std::size_t i = 0; i < plan.cells.size(); ++i) {
       const auto& cell = plan.cells[i];
       manifest["cells"].push_back({{"trace", plan.trace},
-                                   {"policy", cell.name()},
+                                   {"policy", cell.policy.text},
                                    {"parameters", cell.traits.parameters},
                                    {"budget", cell.budget.text},
                                    {"budget_tokens", cell.budget.budget.tokens},

@@ -199,6 +199,12 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
     for (const auto& axis : line.axes) std::cout << (&axis == &line.axes[0] ? "  (" : ", ") << axis;
     std::cout << (line.axes.empty() ? "" : ")") << "\n";
     if (!line.note.empty()) std::cout << "           " << line.note << "\n";
+    for (const auto& [tokens, cell] : line.cells) {
+      const std::uint32_t held = plan.cells[cell].traits.capacity;
+      if (held >= tokens) continue;
+      std::cout << "           holds at most " << held << " of the " << tokens
+                << " tokens of budget " << plan.cells[cell].budget.text << "\n";
+    }
   }
   std::cout << "  memory   up to about " << grouped(estimated_bytes(plan, threads) >> 20)
             << " MiB on " << threads << (threads == 1 ? " thread" : " threads") << std::endl;
@@ -226,7 +232,8 @@ void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::stri
       }
       const Summary& summary = outcome.overall[cell->second * metrics.size() + position];
       samples[tokens] = summary.count;
-      row.push_back(fixed(summary.mean, 4));
+      const bool holds_all = plan.cells[cell->second].traits.capacity >= plan.tokens;
+      row.push_back(summary.count > 0 || holds_all ? fixed(summary.mean, 4) : "-");
     }
     table.add(row);
   }
@@ -240,7 +247,7 @@ void print_zero_mass_rows(const ReplayPlan& plan, const ReplayOutcome& outcome) 
   std::string cells;
   for (std::size_t i = 0; i < plan.cells.size(); ++i) {
     if (outcome.zero_mass_rows[i] == 0) continue;
-    cells += (cells.empty() ? "" : ", ") + full_name(plan.cells[i]) + " at " +
+    cells += (cells.empty() ? "" : ", ") + plan.cells[i].policy.text + " at " +
              plan.cells[i].budget.text + ": " + grouped(outcome.zero_mass_rows[i]);
   }
   if (!cells.empty()) {

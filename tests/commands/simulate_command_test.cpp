@@ -29,6 +29,13 @@ class Bench {
   TemporaryFolder folder_;
 };
 
+bool has_line(const std::string& csv, const std::string& start, const std::string& part) {
+  for (std::size_t at = csv.find(start); at != std::string::npos; at = csv.find(start, at + 1)) {
+    if (csv.substr(at, csv.find('\n', at) - at).find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
 TEST_CASE("simulate writes what it measured and says what ran") {
   const Bench bench;
   const auto run = bench.simulate("--policy local,h2o:heavy=8:recent=8 --budget 25%,48 --out '" +
@@ -57,6 +64,27 @@ TEST_CASE("simulate writes what it measured and says what ran") {
   CHECK(again.exit_code == 4);
   CHECK_THAT(again.err, Contains("r.h5: exists already; --overwrite replaces it"));
   CHECK(bench.simulate("--overwrite --out '" + bench.path("r.h5") + "'").exit_code == 0);
+}
+
+TEST_CASE("a policy keeps its wording at every budget, and what its cache holds is said") {
+  const Bench bench;
+  const auto run = bench.simulate(
+      "--policy h2o,h2o:heavy=0.5,h2o:heavy=0.25,h2o:heavy=8:recent=8 --budget 25%,50%,100% "
+      "--detail overall --csv '" +
+      bench.path("r.csv") + "'");
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("holds at most 16 of the 48 tokens of budget 50%") &&
+                          Contains("h2o:heavy=0.25  "));
+  const auto csv = read_text(bench.path("r.csv"));
+  for (const char* budget : {"25%,24", "50%,48", "100%,96"}) {
+    for (const char* policy : {"h2o,", "h2o:heavy=0.5,", "h2o:heavy=0.25,"}) {
+      CHECK(has_line(csv, std::string("t.h5,") + policy,
+                     std::string(",head,") + budget + ",,,mass_loss,mean,"));
+    }
+  }
+  // Sixteen tokens never hold the whole sequence, so at a budget of n nothing can be said of it.
+  CHECK(has_line(csv, "t.h5,h2o:heavy=8:recent=8,", ",head,50%,48,,,mass_loss,mean,"));
+  CHECK(!has_line(csv, "t.h5,h2o:heavy=8:recent=8,", ",head,100%,96,,,mass_loss,mean,"));
 }
 
 TEST_CASE("simulate takes several traces, scopes, layers and heads") {

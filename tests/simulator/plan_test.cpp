@@ -78,8 +78,8 @@ TEST_CASE("what a trace or a policy cannot serve is refused") {
                     Contains("above the 100 tokens of t.h5"));
 }
 
-TEST_CASE("cells are policies by budgets, each once") {
-  auto request = request_for("local,h2o,h2o:heavy=0.5,random", "10%,10,50", Scope::head);
+TEST_CASE("cells are policies by budgets, each wording once") {
+  auto request = request_for("local,h2o,local,h2o:heavy=0.5,random", "10%,10,50", Scope::head);
   request.seed = 42;
   std::string cells;
   for (const auto& cell : plan_replay(info(), "t", request).cells) {
@@ -87,6 +87,7 @@ TEST_CASE("cells are policies by budgets, each once") {
   }
   CHECK(cells ==
         "local@10% local@50 h2o:heavy=5:recent=5:rows=renormalised@10% "
+        "h2o:heavy=25:recent=25:rows=renormalised@50 h2o:heavy=5:recent=5:rows=renormalised@10% "
         "h2o:heavy=25:recent=25:rows=renormalised@50 random:seed=42@10% random:seed=42@50 ");
 }
 
