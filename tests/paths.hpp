@@ -13,14 +13,23 @@ inline std::filesystem::path test_data() {
   return KVREPLAY_TEST_DATA;
 }
 
+/// Set by skip(); the program then ends with kSkipCode unless something failed.
+inline bool skipped = false;
+constexpr int kSkipCode = 77;
+
+/// Says why the rest of a test cannot run here; ctest counts the test as skipped.
+inline void skip(const std::string& reason) {
+  std::cout << "SKIPPED: " << reason << std::endl;
+  skipped = true;
+}
+
 /// The shared material of the project (cases, the 260K-parameter model), from $KVREPLAY_SHARED or
-/// beside the checkout. Prints "SKIPPED: ..." and returns an empty path where `relative` is
-/// missing.
+/// beside the checkout. Calls skip() and returns an empty path where `relative` is missing.
 inline std::filesystem::path shared_or_skip(const std::string& relative) {
   const char* set = std::getenv("KVREPLAY_SHARED");
   auto path = std::filesystem::path(set != nullptr ? set : KVREPLAY_SHARED) / relative;
   if (std::filesystem::exists(path)) return path;
-  std::cout << "SKIPPED: " << path.string() << " is missing\n";
+  skip(path.string() + " is missing");
   return {};
 }
 
@@ -28,7 +37,7 @@ inline std::filesystem::path shared_or_skip(const std::string& relative) {
 inline std::filesystem::path model_or_skip() {
   const char* set = std::getenv("KVREPLAY_MODEL");
   if (set != nullptr && std::filesystem::exists(set)) return set;
-  std::cout << "SKIPPED: set KVREPLAY_MODEL to SmolLM2-135M-Instruct.Q4_1.gguf (./test does)\n";
+  skip("set KVREPLAY_MODEL to SmolLM2-135M-Instruct.Q4_1.gguf (./test does)");
   return {};
 }
 

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iostream>
 #include <string>
 
 #include "paths.hpp"
@@ -15,13 +14,13 @@
 namespace kvreplay::testing {
 
 /// A tmpfs on a temporary folder. Mounting takes root; without it ready() is false and
-/// "SKIPPED: ..." is printed.
+/// skip() is called.
 class SmallDisk {
  public:
   explicit SmallDisk(std::size_t megabytes) {
     const std::string options = "size=" + std::to_string(megabytes) + "m";
     ready_ = ::mount("tmpfs", folder_.path().c_str(), "tmpfs", 0, options.c_str()) == 0;
-    if (!ready_) std::cout << "SKIPPED: cannot mount a tmpfs: " << std::strerror(errno) << "\n";
+    if (!ready_) skip(std::string("cannot mount a tmpfs: ") + std::strerror(errno));
   }
   ~SmallDisk() {
     if (ready_) ::umount2(folder_.path().c_str(), MNT_DETACH);

@@ -45,7 +45,7 @@ std::string beside_this_file(const std::string& name) {
 
 bool chromium_or_skip() {
   if (run("command -v chromium").status == 0) return true;
-  std::cout << "SKIPPED: chromium is missing (Debian package chromium)\n";
+  testing::skip("chromium is missing (Debian package chromium)");
   return false;
 }
 
@@ -188,7 +188,7 @@ TEST_CASE("a page that cannot draw says so", "[slow]") {
 TEST_CASE("a screenshot shows the colour of every policy", "[slow]") {
   if (!chromium_or_skip()) return;
   if (run("/usr/bin/python3 -c 'import PIL'").status != 0) {
-    std::cout << "SKIPPED: Pillow is missing (Debian package python3-pil)\n";
+    testing::skip("Pillow is missing (Debian package python3-pil)");
     return;
   }
   const testing::TemporaryFolder folder;

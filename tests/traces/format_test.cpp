@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
 #include <sstream>
 
 #include "damage.hpp"
@@ -15,7 +14,7 @@ using namespace kvreplay::testing;
 
 TEST_CASE("the h5py reader in FORMAT.md reads rows of every encoding") {
   if (std::system("/usr/bin/python3 -c 'import h5py' 2>/dev/null") != 0) {
-    std::cout << "SKIPPED: python3-h5py is not installed\n";
+    skip("python3-h5py is not installed");
     return;
   }
   const std::string document = read_bytes(test_data() / ".." / ".." / "traces" / "FORMAT.md");
