@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "capture/sampling.hpp"
-#include "capture/sha256.hpp"
+#include "traces/sha256.hpp"
 
 namespace kvreplay {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "capture/dequantise.hpp"
 #include "capture/gguf_cursor.hpp"
-#include "capture/mapped_file.hpp"
 #include "traces/errors.hpp"
+#include "traces/mapped_file.hpp"
 
 namespace kvreplay {
 

@@ -1,10 +1,8 @@
 #include "capture/recorder.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
-#include "traces/encoding.hpp"
 #include "traces/row_recorder.hpp"
 
 namespace kvreplay {
@@ -30,19 +28,6 @@ std::vector<std::uint32_t> slots(const std::vector<std::uint32_t>& recorded, std
   std::vector<std::uint32_t> slots(count, kNotRecorded);
   for (std::uint32_t slot = 0; slot < recorded.size(); ++slot) slots.at(recorded[slot]) = slot;
   return slots;
-}
-
-/// Of the rows as a reader will decode them.
-double largest_sum_error(Encoding encoding, RowRange range, std::span<const std::byte> bytes) {
-  thread_local std::vector<float> row;
-  row.resize(RowLayout::padded_length(range.first));
-  const std::size_t length = row.size() * bytes_per_value(encoding);
-  double largest = 0;
-  for (std::uint32_t i = 0; i < range.size(); ++i) {
-    decode(encoding, bytes.subspan(i * length, length), row);
-    largest = std::max(largest, std::abs(sum(row) - 1));
-  }
-  return largest;
 }
 
 }  // namespace
@@ -86,8 +71,7 @@ void Recorder::rows(std::uint32_t layer, std::uint32_t head, RowRange range,
   block.range = range;
   block.bytes.resize(probabilities.size() * bytes_per_value(encoding_));
   block.lse.assign(lse.begin(), lse.end());
-  encode(encoding_, probabilities, block.bytes);
-  block.row_sum_error = largest_sum_error(encoding_, range, block.bytes);
+  block.row_sum_error = encode_rows(encoding_, range, probabilities, block.bytes);
   queue(std::move(block));
 }
 
@@ -154,7 +138,7 @@ void Recorder::write_ready() {
       lock.lock();
       error_ = error;
       writing_ = false;
-      row_sum_error_ = std::max(row_sum_error_, block.row_sum_error);
+      if (is_worse(block.row_sum_error, row_sum_error_)) row_sum_error_ = block.row_sum_error;
     }
     if (block.range.size() > 0) free_.push_back(std::move(block));
     block_written_.notify_all();

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <limits>
 
-#include "simulator/output_file.hpp"
 #include "traces/errors.hpp"
 #include "traces/hdf5.hpp"
+#include "traces/output_file.hpp"
 
 namespace kvreplay {
 namespace {
@@ -206,8 +206,8 @@ std::array<std::size_t, kTexts.size()> stored_widths(const hdf5::Dataset& datase
 
 }  // namespace
 
-void write_csv(const Results& results, const std::filesystem::path& path) {
-  OutputFile file(path);
+void write_csv(const Results& results, const std::filesystem::path& path, bool overwrite) {
+  OutputFile file(path, overwrite);
   std::string lines =
       "trace,policy,parameters,scope,budget,budget_tokens,layer,head,metric,statistic,value,"
       "steps\n";
@@ -239,23 +239,17 @@ void write_csv(const Results& results, const std::filesystem::path& path) {
   file.finish();
 }
 
-void write_hdf5(const Results& results, const std::filesystem::path& path) {
-  const std::filesystem::path partial = path.string() + ".partial";
-  std::error_code ignored;
-  std::filesystem::remove(partial, ignored);
-  try {
-    auto file = hdf5::File::create(partial);
-    file.set<std::uint64_t>("schema_version", kSchemaVersion);
-    file.set_text("manifest", results.manifest_json);
-    file.set<std::uint8_t>("partial", results.partial ? 1 : 0);
-    if (!results.rows.empty()) write_dataset(results, file);
-    file.flush();
-    file.close();
-    publish(partial, path);
-  } catch (const OutputError&) {
-    std::filesystem::remove(partial, ignored);
-    throw;
-  }
+void write_hdf5(const Results& results, const std::filesystem::path& path, bool overwrite) {
+  // HDF5 does not survive a disk that fills up, so it never meets one.
+  auto file = hdf5::File::create_in_memory(path);
+  file.set<std::uint64_t>("schema_version", kSchemaVersion);
+  file.set_text("manifest", results.manifest_json);
+  file.set<std::uint8_t>("partial", results.partial ? 1 : 0);
+  if (!results.rows.empty()) write_dataset(results, file);
+  const auto image = file.image();
+  OutputFile output(path, overwrite);
+  output.write({reinterpret_cast<const char*>(image.data()), image.size()});
+  output.finish();
 }
 
 Results read_hdf5_results(const std::filesystem::path& path) {

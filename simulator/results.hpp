@@ -119,11 +119,11 @@ struct Results {
   std::shared_ptr<Texts> texts_ = std::make_shared<Texts>();
 };
 
-/// Both write to `PATH.partial` and rename; both throw OutputError.
-void write_csv(const Results& results, const std::filesystem::path& path);
+/// Both write as OutputFile does; both throw OutputError.
+void write_csv(const Results& results, const std::filesystem::path& path, bool overwrite = false);
 /// Attributes schema_version, manifest, partial; compound dataset /results (see
-/// simulator/RESULTS.md).
-void write_hdf5(const Results& results, const std::filesystem::path& path);
+/// simulator/RESULTS.md). The file is made in memory first.
+void write_hdf5(const Results& results, const std::filesystem::path& path, bool overwrite = false);
 /// Throws InputError.
 Results read_hdf5_results(const std::filesystem::path& path);
 

@@ -1,10 +1,12 @@
 #include "traces/hdf5.hpp"
 
 #include <algorithm>
-#include <fstream>
+#include <cstdlib>
 #include <memory>
 
 #include "traces/errors.hpp"
+#include "traces/input_file.hpp"
+#include "traces/output_file.hpp"
 
 namespace kvreplay::hdf5 {
 namespace {
@@ -24,6 +26,15 @@ std::string error_stack() {
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, visit, &text);
   H5Eclear2(H5E_DEFAULT);
   return text;
+}
+
+// The system's error number somewhere in the stack, which says all that a user can act on.
+std::optional<int> system_error(const std::string& stack) {
+  constexpr std::string_view kMark = "errno = ";
+  const auto found = stack.find(kMark);
+  if (found == std::string::npos) return std::nullopt;
+  const int number = std::atoi(stack.c_str() + found + kMark.size());
+  return number > 0 ? std::optional(number) : std::nullopt;
 }
 
 std::string described(const Place& place) {
@@ -68,6 +79,16 @@ Handle property_list(const Place& place, hid_t kind) {
 Handle creation_list(const Place& place, hid_t kind) {
   Handle list = property_list(place, kind);
   call(place, "leave out times", H5Pset_obj_track_times, list.id(), hbool_t{false});
+  return list;
+}
+
+Handle access_list(const Place& place) {
+  silence_this_thread();
+  Handle list = property_list(place, H5P_FILE_ACCESS);
+  // The 1.8 format is the first with checksums on metadata and the last without marks that make a
+  // killed writer's file unreadable.
+  call(place, "choose the format", H5Pset_libver_bounds, list.id(), H5F_LIBVER_V18, H5F_LIBVER_V18);
+  call(place, "choose how to close", H5Pset_fclose_degree, list.id(), H5F_CLOSE_SEMI);
   return list;
 }
 
@@ -121,6 +142,8 @@ void silence_this_thread() {
 
 void fail(const Place& place, const std::string& what) {
   const std::string cause = error_stack();
+  if (const auto number = system_error(cause))
+    throw_error(place, described(place) + ": " + what + ": " + error_text(*number));
   throw_error(
       place, described(place) + ": " + what + (cause.empty() ? "" : " (HDF5 says: " + cause + ")"));
 }
@@ -332,12 +355,7 @@ void Dataset::write(hid_t memory_type, const void* values) {
 
 File File::open(const std::filesystem::path& path) {
   const Place place{path, "", Access::read};
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) reject(place, "there is no such file");
-  if (!std::filesystem::is_regular_file(status)) reject(place, "this is not a regular file");
-  if (!std::ifstream(path)) reject(place, "the file may not be read; check its permissions");
-  if (std::filesystem::file_size(path, error) == 0) reject(place, "the file is empty");
+  static_cast<void>(InputFile(path));
   silence_this_thread();
   if (H5Fis_hdf5(path.c_str()) <= 0) {
     H5Eclear2(H5E_DEFAULT);
@@ -351,13 +369,7 @@ File File::open(const std::filesystem::path& path) {
 
 File File::create(const std::filesystem::path& path, std::uint64_t alignment) {
   const Place place{path, "", Access::write};
-  silence_this_thread();
-  const Handle access = property_list(place, H5P_FILE_ACCESS);
-  // The 1.8 format is the first with checksums on metadata and the last without marks that make a
-  // killed writer's file unreadable.
-  call(place, "choose the format", H5Pset_libver_bounds, access.id(), H5F_LIBVER_V18,
-       H5F_LIBVER_V18);
-  call(place, "choose how to close", H5Pset_fclose_degree, access.id(), H5F_CLOSE_SEMI);
+  const Handle access = access_list(place);
   if (alignment > 1) {
     constexpr hsize_t kSmallestAligned = 128;
     call(place, "choose the alignment", H5Pset_alignment, access.id(), kSmallestAligned,
@@ -365,8 +377,20 @@ File File::create(const std::filesystem::path& path, std::uint64_t alignment) {
     // Small datasets would otherwise share blocks, unaligned.
     call(place, "choose the alignment", H5Pset_small_data_block_size, access.id(), hsize_t{0});
   }
+  return create(place, access, H5F_ACC_EXCL);
+}
+
+File File::create_in_memory(const std::filesystem::path& path) {
+  const Place place{path, "", Access::write};
+  const Handle access = access_list(place);
+  constexpr std::size_t kGrowth = std::size_t{1} << 20;
+  call(place, "keep the file in memory", H5Pset_fapl_core, access.id(), kGrowth, hbool_t{false});
+  return create(place, access, H5F_ACC_TRUNC);  // of nothing on disk
+}
+
+File File::create(const Place& place, const Handle& access, unsigned flags) {
   const Handle creation = creation_list(place, H5P_FILE_CREATE);
-  Handle file(call(place, "create the file", H5Fcreate, path.c_str(), H5F_ACC_EXCL, creation.id(),
+  Handle file(call(place, "create the file", H5Fcreate, place.file.c_str(), flags, creation.id(),
                    access.id()),
               H5Fclose);
   return {place, std::move(file)};
@@ -451,6 +475,17 @@ int File::descriptor() const {
 
 void File::flush() {
   call(place_, "flush the file", H5Fflush, id(), H5F_SCOPE_LOCAL);
+}
+
+std::vector<std::byte> File::image() {
+  flush();
+  const auto size = call(place_, "measure the file", H5Fget_file_image, id(),
+                         static_cast<void*>(nullptr), std::size_t{0});
+  // H5Fget_file_image itself spoils the superblock's checksum (HDF5 1.10.8).
+  void* memory = nullptr;
+  call(place_, "find the file in memory", H5Fget_vfd_handle, id(), H5P_DEFAULT, &memory);
+  const auto* const begin = *static_cast<const std::byte* const*>(memory);
+  return {begin, begin + size};
 }
 
 void File::close() {

@@ -166,6 +166,9 @@ class File : public Object {
   /// read it); datasets begin at multiples of `alignment` bytes.
   static File create(const std::filesystem::path& path, std::uint64_t alignment = 1);
 
+  /// A file without a disk: image() has its bytes. `path` is what errors name.
+  static File create_in_memory(const std::filesystem::path& path);
+
   bool has(const std::string& name) const;
   Object group(const std::string& name) const;
   /// Missing groups on the way are created.
@@ -177,10 +180,13 @@ class File : public Object {
   /// The descriptor HDF5 itself reads and writes; gone after close().
   int descriptor() const;
   void flush();
+  /// Of a file in memory: flushes, then all its bytes.
+  std::vector<std::byte> image();
   void close();
 
  private:
   using Object::Object;
+  static File create(const Place& place, const Handle& access, unsigned flags);
   Place at(const std::string& name) const;
   void make_parent(const std::string& name);
 };

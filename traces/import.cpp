@@ -13,6 +13,7 @@
 #include "traces/encoding.hpp"
 #include "traces/errors.hpp"
 #include "traces/hdf5.hpp"
+#include "traces/input_file.hpp"
 #include "traces/memory_rows.hpp"
 #include "traces/npy.hpp"
 #include "traces/row_recorder.hpp"
@@ -38,10 +39,9 @@ class Array {
 
 class NpyArray final : public Array {
  public:
-  explicit NpyArray(const std::string& name) : name_(name), file_(name, std::ios::binary) {
-    std::error_code error;
-    const auto bytes = std::filesystem::file_size(name, error);
-    if (!file_ || error) throw InputError(name + ": the file does not exist or may not be read");
+  explicit NpyArray(const std::string& name) : name_(name) {
+    const std::uint64_t bytes = InputFile(name).size();
+    file_.open(name, std::ios::binary);
     std::vector<std::byte> beginning(std::min<std::uint64_t>(bytes, 1U << 16));
     file_.read(reinterpret_cast<char*>(beginning.data()),
                static_cast<std::streamsize>(beginning.size()));
@@ -111,8 +111,9 @@ class Hdf5Array final : public Array {
 };
 
 std::unique_ptr<Array> open(const std::string& input) {
+  std::error_code missing;
   if (const std::size_t colon = input.rfind(":/");
-      colon != std::string::npos && !std::filesystem::exists(input))
+      colon != std::string::npos && !std::filesystem::exists(input, missing))
     return std::make_unique<Hdf5Array>(input.substr(0, colon), input.substr(colon + 1));
   if (input.ends_with(".h5") || input.ends_with(".hdf5"))
     throw std::invalid_argument(input + ": say which dataset, as in " + input + ":/attention");

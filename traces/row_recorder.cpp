@@ -19,18 +19,33 @@ double sum(std::span<const float> values) {
          ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
 }
 
+bool is_worse(double error, double worst) {
+  return !std::isnan(worst) && !(error <= worst);
+}
+
+double encode_rows(Encoding encoding, RowRange range, std::span<const float> rows,
+                   std::span<std::byte> encoded) {
+  encode(encoding, rows, encoded);
+  thread_local std::vector<float> row;
+  double worst = 0;
+  std::size_t begin = 0;
+  for (std::uint32_t i = range.first; i < range.last; ++i) {
+    row.resize(RowLayout::padded_length(i));
+    const std::size_t bytes = row.size() * bytes_per_value(encoding);
+    decode(encoding, encoded.subspan(begin, bytes), row);
+    begin += bytes;
+    const double error = std::abs(sum(std::span(row).first(i + 1)) - 1);
+    if (is_worse(error, worst)) worst = error;
+  }
+  return worst;
+}
+
 void RowRecorder::write(HeadSlot slot, RowRange range, std::span<const float> rows,
                         std::span<const float> lse) {
   encoded_.resize(rows.size() * bytes_per_value(encoding_));
-  decoded_.resize(rows.size());
-  encode(encoding_, rows, encoded_);
-  decode(encoding_, encoded_, decoded_);
+  const double error = encode_rows(encoding_, range, rows, encoded_);
   writer_.write_rows(slot, range, encoded_, lse);
-  for (std::uint32_t row = range.first; row < range.last; ++row) {
-    const auto begin = RowLayout::offset(row) - RowLayout::offset(range.first);
-    const double error = std::abs(sum(std::span(decoded_).subspan(begin, row + 1)) - 1);
-    if (!(error <= row_sum_error_)) row_sum_error_ = error;  // NaN stays
-  }
+  if (is_worse(error, row_sum_error_)) row_sum_error_ = error;
 }
 
 }  // namespace kvreplay

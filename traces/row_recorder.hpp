@@ -23,8 +23,15 @@ class RowRecorder {
   Encoding encoding_;
   double row_sum_error_ = 0;
   std::vector<std::byte> encoded_;
-  std::vector<float> decoded_;
 };
+
+/// Encodes rows `range` laid out by RowLayout; returns the largest abs(sum of a row - 1) of what a
+/// reader will decode, NaN if any is.
+double encode_rows(Encoding encoding, RowRange range, std::span<const float> rows,
+                   std::span<std::byte> encoded);
+
+/// True if `error` is worse than `worst`, where NaN is the worst.
+bool is_worse(double error, double worst);
 
 /// The sum of `values` in double, in an order that does not depend on the machine.
 double sum(std::span<const float> values);

@@ -172,6 +172,14 @@ void synthesize(const SynthOptions& options, const std::filesystem::path& path, 
     for (std::uint32_t head = 0; head < options.heads; ++head)
       heads.emplace_back(options, layer, head);
 
+  const auto stop_if_asked = [&] {
+    try {
+      control.throw_if_stopped();
+    } catch (const Interrupted&) {
+      throw Interrupted("interrupted; " + writer.leftover());
+    }
+  };
+
   constexpr auto kBlock = static_cast<std::uint32_t>(RowLayout::kBlock);
   std::vector<float> rows;
   std::vector<float> lse;
@@ -180,7 +188,7 @@ void synthesize(const SynthOptions& options, const std::filesystem::path& path, 
     const std::uint64_t width = RowLayout::padded_length(first);
     for (std::uint32_t layer = 0; layer < options.layers; ++layer) {
       for (std::uint32_t head = 0; head < options.heads; ++head) {
-        control.throw_if_stopped();
+        stop_if_asked();
         rows.assign(range.values(), 0.0F);
         lse.resize(range.size());
         for (std::uint32_t i = range.first; i < range.last; ++i)

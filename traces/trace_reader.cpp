@@ -1,13 +1,6 @@
 #include "traces/trace_reader.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -16,6 +9,7 @@
 
 #include "traces/encoding.hpp"
 #include "traces/errors.hpp"
+#include "traces/mapped_file.hpp"
 #include "traces/schema.hpp"
 
 namespace kvreplay {
@@ -23,31 +17,6 @@ namespace {
 
 constexpr std::uint64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kUint32 = std::numeric_limits<std::uint32_t>::max();
-
-/// The whole file, read-only, as its size was when it was opened.
-class Mapping {
- public:
-  explicit Mapping(const std::filesystem::path& path) {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat status {};
-    if (descriptor >= 0 && ::fstat(descriptor, &status) == 0 && status.st_size > 0) {
-      size_ = static_cast<std::uint64_t>(status.st_size);
-      data_ = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, descriptor, 0);
-    }
-    const int error = errno;
-    if (descriptor >= 0) ::close(descriptor);
-    if (data_ == MAP_FAILED)
-      throw InputError(path.string() + ": cannot map the file: " + std::strerror(error));
-  }
-  ~Mapping() { ::munmap(data_, size_); }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
-
- private:
-  void* data_ = MAP_FAILED;
-  std::uint64_t size_ = 0;
-};
 
 }  // namespace
 
@@ -67,7 +36,7 @@ struct TraceReader::State {
   bool complete = false;
   std::uint32_t planned_tokens = 0;
   hdf5::File file;
-  Mapping mapping;
+  MappedFile mapping;
   std::vector<Layer> layers;
   mutable std::mutex hdf5_lock;
 

@@ -1,20 +1,18 @@
 #include "traces/trace_writer.hpp"
 
 #include <fcntl.h>
-#include <stdio.h>  // renameat2
-#include <sys/file.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <optional>
 #include <stdexcept>
 
 #include "traces/checksum.hpp"
 #include "traces/errors.hpp"
+#include "traces/output_file.hpp"
 #include "traces/schema.hpp"
 
 namespace kvreplay {
@@ -22,24 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string reason(int error) {
-  return error == ENOSPC || error == EDQUOT ? "the disk is full" : std::strerror(error);
-}
-
 std::string megabytes(std::uint64_t bytes) {
   return std::to_string((bytes + 999'999) / 1'000'000) + " MB";
-}
-
-void sync(const fs::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
-  const int error = errno;
-  if (descriptor >= 0) ::close(descriptor);
-  if (!synced) throw OutputError(path.string() + ": cannot sync to disk: " + reason(error));
-}
-
-fs::path folder_of(const fs::path& path) {
-  return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
 // Of all datasets; generous with the metadata of each.
@@ -59,21 +41,6 @@ void check_space(const fs::path& path, const TraceInfo& info) {
     throw OutputError(path.string() + ": the trace needs up to " + megabytes(needed) +
                       " but the disk has " + megabytes(available) +
                       " free; record fewer tokens, layers or heads, or write elsewhere");
-}
-
-// What a killed writer left may be replaced, what a living one writes may not.
-void remove_stale(const fs::path& partial, bool overwrite) {
-  const int descriptor = ::open(partial.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0 && errno == ENOENT) return;
-  const bool in_use = descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0;
-  if (descriptor >= 0) ::close(descriptor);
-  if (in_use) throw OutputError(partial.string() + ": this file is in use by a writer or reader");
-  if (!overwrite)
-    throw OutputError(partial.string() +
-                      ": a stopped run left this file; remove it or pass --overwrite");
-  std::error_code error;
-  fs::remove(partial, error);
-  if (error) throw OutputError(partial.string() + ": cannot replace it: " + error.message());
 }
 
 }  // namespace
@@ -185,7 +152,7 @@ struct TraceWriter::State {
       if (done < 0 && errno == EINTR) continue;
       if (done <= 0)
         throw OutputError(partial.string() + ": cannot write " + what() + ": " +
-                          reason(done < 0 ? errno : ENOSPC) + "; " + leftover());
+                          error_text(done < 0 ? errno : ENOSPC) + "; " + leftover());
       next += done;
       bytes -= static_cast<std::size_t>(done);
       offset += static_cast<std::uint64_t>(done);
@@ -204,8 +171,8 @@ struct TraceWriter::State {
         error ? error.value()
               : ::posix_fallocate(descriptor, static_cast<off_t>(size), static_cast<off_t>(bytes));
     if (status != 0)
-      throw OutputError(partial.string() + ": cannot write the tokens: " + reason(status) + "; " +
-                        leftover());
+      throw OutputError(partial.string() + ": cannot write the tokens: " + error_text(status) +
+                        "; " + leftover());
   }
 
   void write_tokens(std::span<const std::uint32_t> ids, std::span<const std::string> pieces) {
@@ -247,20 +214,13 @@ struct TraceWriter::State {
   void seal() {
     file->flush();
     if (::fsync(descriptor) != 0)
-      throw OutputError(partial.string() + ": cannot sync to disk: " + reason(errno) + "; " +
+      throw OutputError(partial.string() + ": cannot sync to disk: " + error_text(errno) + "; " +
                         leftover());
     file->set<std::uint8_t>("complete", 1);
     file->close();
     file.reset();
-    sync(partial);
-    const int status = ::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, path.c_str(),
-                                   overwrite ? 0 : RENAME_NOREPLACE);
-    // Some file systems know no RENAME_NOREPLACE.
-    if (status != 0 && (errno != EINVAL || ::rename(partial.c_str(), path.c_str()) != 0))
-      throw OutputError(path.string() + ": cannot rename the finished " + partial.string() + ": " +
-                        std::strerror(errno));
+    publish(partial, path, overwrite);
     finished = true;
-    sync(folder_of(path));
   }
 };
 
@@ -268,7 +228,6 @@ TraceWriter::TraceWriter(fs::path path, TraceInfo planned, bool overwrite)
     : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.path = std::move(path);
-  state.partial = state.path.string() + ".partial";
   state.info = std::move(planned);
   state.overwrite = overwrite;
   state.info.token_ids.clear();
@@ -276,16 +235,7 @@ TraceWriter::TraceWriter(fs::path path, TraceInfo planned, bool overwrite)
   if (const auto problem = inconsistency(state.info); !problem.empty())
     throw std::invalid_argument(state.path.string() + ": " + problem);
 
-  std::error_code error;
-  const auto there = fs::status(state.path, error);
-  if (!fs::is_directory(folder_of(state.path), error))
-    throw OutputError(state.path.string() + ": its folder does not exist");
-  if (fs::exists(there) && !fs::is_regular_file(there))
-    throw OutputError(state.path.string() + ": this is not a regular file");
-  if (fs::exists(there) && !overwrite)
-    throw OutputError(state.path.string() +
-                      ": the file exists; choose another name or pass --overwrite");
-  remove_stale(state.partial, overwrite);
+  state.partial = claim_output(state.path, overwrite);
   check_space(state.path, state.info);
 
   state.file = hdf5::File::create(state.partial, schema::kAlignment);
@@ -295,7 +245,8 @@ TraceWriter::TraceWriter(fs::path path, TraceInfo planned, bool overwrite)
     state.descriptor = state.file->descriptor();
   } catch (...) {
     state.file.reset();
-    fs::remove(state.partial, error);
+    std::error_code ignored;
+    fs::remove(state.partial, ignored);
     throw;
   }
 }

@@ -1,9 +1,6 @@
 #include "traces/verify.hpp"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <sstream>
@@ -12,25 +9,12 @@
 #include "traces/errors.hpp"
 #include "traces/row_recorder.hpp"
 #include "traces/schema.hpp"
+#include "traces/sha256.hpp"
 
 namespace kvreplay {
 namespace {
 
 constexpr std::uint64_t kSlabValues = 1U << 20;
-
-std::string sha256_of_ids(std::span<const std::uint32_t> ids) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned length = 0;
-  if (EVP_Digest(ids.data(), ids.size_bytes(), digest.data(), &length, EVP_sha256(), nullptr) != 1)
-    throw std::runtime_error("sha256 is not available");
-  std::string hex;
-  for (unsigned i = 0; i < length; ++i) {
-    constexpr const char* kDigits = "0123456789abcdef";
-    hex += kDigits[digest[i] >> 4];
-    hex += kDigits[digest[i] & 15U];
-  }
-  return hex;
-}
 
 std::string text(double value) {
   std::ostringstream out;
@@ -110,7 +94,7 @@ class Verifier {
       const auto row = rows.subspan(begin, i + 1);
       const auto padding = rows.subspan(begin + i + 1, RowLayout::padded_length(i) - i - 1);
       const double error = std::abs(sum(row) - 1);
-      if (!(error <= result_.worst_sum_error)) {  // NaN is the worst
+      if (is_worse(error, result_.worst_sum_error)) {
         result_.worst_sum_error = error;
         result_.worst_row = head_place_ + ", row " + std::to_string(i);
       }
@@ -154,7 +138,8 @@ class Verifier {
     if (!info.token_ids.empty()) {
       compare(schema::kTokenIds, std::span<const std::uint32_t>(info.token_ids));
       if (!info.prompt_sha256.empty() &&
-          info.prompt_sha256 != sha256_of_ids(std::span(info.token_ids).first(info.prompt_tokens)))
+          info.prompt_sha256 !=
+              sha256_hex(std::as_bytes(std::span(info.token_ids).first(info.prompt_tokens))))
         add(schema::kTokenIds, "the prompt's tokens do not match prompt_sha256");
     }
     if (info.pieces.empty()) return;

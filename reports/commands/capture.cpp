@@ -14,26 +14,19 @@
 #include <sstream>
 
 #include "capture/cpu_model.hpp"
-#include "capture/mapped_file.hpp"
-#include "capture/sha256.hpp"
 #include "reports/commands/command.hpp"
+#include "reports/commands/distinct_paths.hpp"
 #include "reports/commands/index_list.hpp"
+#include "reports/commands/whole_number.hpp"
+#include "traces/mapped_file.hpp"
+#include "traces/output_file.hpp"
+#include "traces/sha256.hpp"
 
 namespace kvreplay::commands {
 namespace {
 
 constexpr std::size_t kMostTextBytes = std::size_t{64} << 20;
-constexpr std::int64_t kMostThreads = 1024;
-
-// boost would take -1 for a huge unsigned number, so numbers are read signed.
-std::uint32_t count_option(const po::variables_map& options, const std::string& name,
-                           std::int64_t least, std::int64_t most) {
-  const auto value = options[name].as<std::int64_t>();
-  if (value < least || value > most)
-    throw std::invalid_argument("--" + name + " " + std::to_string(value) + ": must be " +
-                                std::to_string(least) + " to " + std::to_string(most));
-  return static_cast<std::uint32_t>(value);
-}
+constexpr std::uint32_t kMostThreads = 1024;
 
 std::string read_stream(std::istream& in, const std::string& name) {
   std::string text;
@@ -49,7 +42,8 @@ std::string read_stream(std::istream& in, const std::string& name) {
 
 std::string read_text(const std::string& name) {
   if (name == "-") return read_stream(std::cin, "standard input");
-  if (std::filesystem::is_directory(name))
+  std::error_code error;
+  if (std::filesystem::is_directory(name, error))
     throw InputError(name + ": this is a folder, not a text file");
   std::ifstream in(name, std::ios::binary);
   if (!in) throw InputError(name + ": the file does not exist or may not be read");
@@ -99,8 +93,8 @@ Prompt read_prompt(const po::variables_map& options, const Tokenizer& tokenizer)
   if (prompt.ids.empty()) throw InputError(prompt.origin + ": the text has no tokens");
   prompt.given = prompt.ids.size();
   if (options.count("max-tokens") > 0)
-    prompt.ids.resize(std::min<std::size_t>(
-        prompt.given, count_option(options, "max-tokens", 1, TraceInfo::kMostTokens)));
+    prompt.ids.resize(
+        std::min<std::size_t>(prompt.given, options["max-tokens"].as<std::uint32_t>()));
   if (prompt.ids.size() > TraceInfo::kMostTokens)
     throw std::invalid_argument("the prompt has " + std::to_string(prompt.ids.size()) +
                                 " tokens, more than a trace holds; use --max-tokens");
@@ -146,13 +140,14 @@ void print(const std::string& label, const std::string& value) {
   std::cout << std::left << std::setw(11) << label << value << std::endl;
 }
 
-void write_log_probabilities(const std::string& path, const CaptureResult& result) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+void write_log_probabilities(const std::string& path, bool overwrite, const CaptureResult& result) {
+  std::ostringstream out;
   out << "position,token,log_probability\n" << std::setprecision(9);
   for (std::size_t i = 0; i < result.log_probabilities.size(); ++i)
     out << i + 1 << "," << result.tokens[i + 1] << "," << result.log_probabilities[i] << "\n";
-  out.flush();
-  if (!out) throw OutputError(path + ": cannot be written (no permission, no folder or disk full)");
+  OutputFile file(path, overwrite);
+  file.write(out.str());
+  file.finish();
 }
 
 void print_result(const po::variables_map& options, const CaptureRequest& request,
@@ -185,9 +180,9 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
     throw std::invalid_argument("give either --out FILE or --no-record");
 
   CpuOptions cpu;
-  cpu.threads = count_option(options, "threads", 1, kMostThreads);
+  cpu.threads = options["threads"].as<std::uint32_t>();
   CaptureRequest request;
-  request.generate = count_option(options, "generate", 0, TraceInfo::kMostTokens);
+  request.generate = options["generate"].as<std::uint32_t>();
   request.temperature = options["temperature"].as<double>();
   request.seed =
       options.count("seed") > 0 ? options["seed"].as<std::uint64_t>() : std::random_device()();
@@ -196,6 +191,17 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   if (!(request.temperature >= 0) || !std::isfinite(request.temperature))
     throw std::invalid_argument("--temperature must be 0 (greedy) or a positive number");
   const Encoding encoding = parse_encoding(options["encoding"].as<std::string>());
+
+  std::vector<UsedFile> inputs = {{"--model", model_path}};
+  if (options.count("text") > 0 && options["text"].as<std::string>() != "-")
+    inputs.push_back({"--text", options["text"].as<std::string>()});
+  if (options.count("tokens") > 0 && options["tokens"].as<std::string>().starts_with("@"))
+    inputs.push_back({"--tokens", options["tokens"].as<std::string>().substr(1)});
+  std::vector<UsedFile> outputs;
+  for (const char* option : {"out", "logprobs"})
+    if (options.count(option) > 0)
+      outputs.push_back({std::string("--") + option, options[option].as<std::string>()});
+  distinct_paths(inputs, outputs);
 
   const GgufFile file(model_path);
   const LlamaConfig config = read_llama_config(file);
@@ -210,6 +216,8 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   Prompt prompt = read_prompt(options, *tokenizer);
   request.prompt = std::move(prompt.ids);
   check_context(options, config, request);
+  const bool overwrite = options["overwrite"].as<bool>();
+  for (const auto& output : outputs) check_output(output.path, overwrite);
 
   std::ostringstream decoding;
   if (request.temperature == 0)
@@ -246,16 +254,18 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   CpuModel model(file, config, cpu);
   info.model_sha256 = hash.get();
   std::optional<Recorder> recorder;
-  if (record) recorder.emplace(out, info, options["overwrite"].as<bool>());
+  if (record) recorder.emplace(out, info, overwrite);
   const CaptureResult result =
       capture(model, *tokenizer, request, record ? &*recorder : nullptr, control);
 
   print_result(options, request, result, *tokenizer);
   if (options.count("logprobs") > 0)
-    write_log_probabilities(options["logprobs"].as<std::string>(), result);
+    write_log_probabilities(options["logprobs"].as<std::string>(), overwrite, result);
   if (record) {
+    std::error_code error;
+    const auto bytes = std::filesystem::file_size(out, error);
     std::ostringstream text;
-    text << out.string() << ", " << in_megabytes(std::filesystem::file_size(out)) << ", "
+    text << out.string() << ", " << (error ? "" : in_megabytes(bytes) + ", ")
          << result.tokens.size() << " tokens, row sums within " << std::setprecision(2)
          << recorder->row_sum_error() << " of 1 (synced in " << std::fixed << result.seal_seconds
          << " s)";
@@ -281,19 +291,20 @@ Command capture_command() {
       "  kvreplay capture --model smollm2.gguf --tokens 1,450,3118 --layers 0,10-19 --heads 0-2 "
       "\\\n      --encoding u16log --out part.h5\n"
       "  kvreplay capture --model smollm2.gguf --text book.txt --perplexity --no-record";
-  const auto threads = static_cast<std::int64_t>(tbb::info::default_concurrency());
+  const auto threads = static_cast<std::uint32_t>(tbb::info::default_concurrency());
   auto add = command.options.add_options();
   add("model", po::value<std::string>()->required()->value_name("FILE"), "the model, a GGUF file");
   add("text", po::value<std::string>()->value_name("FILE"),
       "the prompt as text (- reads standard input; at most the first 64 MiB)");
   add("tokens", po::value<std::string>()->value_name("IDS"),
       "the prompt as token ids: 1,15043,3186 or @FILE");
-  add("max-tokens", po::value<std::int64_t>()->value_name("N"),
+  add("max-tokens", whole_number<std::uint32_t>(1, TraceInfo::kMostTokens)->value_name("N"),
       "use at most the first N tokens of the prompt");
-  add("generate", po::value<std::int64_t>()->default_value(0)->value_name("N"),
+  add("generate",
+      whole_number<std::uint32_t>(0, TraceInfo::kMostTokens)->default_value(0)->value_name("N"),
       "then decode up to N tokens");
   add("out", po::value<std::string>()->value_name("TRACE.h5"), "the trace to write");
-  add("overwrite", po::bool_switch(), "replace the trace where it exists");
+  add("overwrite", po::bool_switch(), "replace output files that exist");
   add("layers", po::value<std::string>()->default_value("all")->value_name("LIST"),
       "layers to record, e.g. 0,3-5");
   add("heads", po::value<std::string>()->default_value("all")->value_name("LIST"),
@@ -302,7 +313,7 @@ Command capture_command() {
       "how rows are stored: fp16, fp32 or u16log");
   add("temperature", po::value<double>()->default_value(0, "0")->value_name("T"),
       "0 decodes greedily; else samples from softmax(logits / T)");
-  add("seed", po::value<std::uint64_t>()->value_name("S"),
+  add("seed", whole_number<std::uint64_t>()->value_name("S"),
       "of the sampling; drawn and printed where not given");
   add("ignore-eos", po::bool_switch(), "do not stop at the model's end-of-sequence token");
   add("beyond-context", po::bool_switch(), "allow more tokens than the model was trained for");
@@ -310,7 +321,8 @@ Command capture_command() {
   add("logprobs", po::value<std::string>()->value_name("FILE"),
       "write the log-probability of each token as CSV");
   add("no-record", po::bool_switch(), "run without recording, e.g. to time it");
-  add("threads", po::value<std::int64_t>()->default_value(threads)->value_name("N"),
+  add("threads",
+      whole_number<std::uint32_t>(1, kMostThreads)->default_value(threads)->value_name("N"),
       "threads that compute");
   command.run = run_capture;
   return command;

@@ -19,6 +19,8 @@ struct Command {
   std::string details;  ///< paragraphs and at least one example for `kvreplay help NAME`
   po::options_description options{"Options"};
   po::positional_options_description positional;
+  std::string
+      operand;  ///< what the positional words are, said when there are none: "a trace (T.h5)"
   /// Prints to stdout; throws as traces/errors.hpp says. `control` shows progress on stderr and
   /// stops on Ctrl-C.
   std::function<void(const po::variables_map& options, const RunControl& control)> run;

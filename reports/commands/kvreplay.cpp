@@ -1,10 +1,14 @@
 // The program: finds the subcommand, parses its options, runs it, maps errors to exit codes.
 
+#include <H5public.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <csignal>
 #include <iostream>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "policies/nearest_name.hpp"
@@ -25,6 +29,27 @@ void stop_on_signals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends the program at once
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+}
+
+/// Files are mapped into memory: where one shrinks or its disk fails meanwhile, touching it raises
+/// SIGBUS. Only async-signal-safe calls may follow.
+void report_lost_input(int) {
+  constexpr std::string_view kMessage =
+      "kvreplay: an input file shrank or could not be read while in use (disk error?); run again "
+      "on a whole copy\n";
+  const auto written = write(STDERR_FILENO, kMessage.data(), kMessage.size());
+  static_cast<void>(written);  // there is nobody left to tell
+  _exit(kBadInput);
+}
+
+void handle_faults_of_files() {
+  struct sigaction action = {};
+  action.sa_handler = report_lost_input;
+  sigaction(SIGBUS, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &action, nullptr);  // a file at its size limit is an error of write()
+  // Once a write has failed, HDF5's own clean-up at exit crashes; handles close all files before.
+  H5dont_atexit();
 }
 
 std::vector<Command> all_commands() {
@@ -93,6 +118,8 @@ void run_command(const Command& command, const std::vector<std::string>& argumen
           .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
           .run(),
       options);
+  if (!command.operand.empty() && options.count(command.positional.name_for_position(0)) == 0)
+    throw std::invalid_argument("give " + command.operand);
   po::notify(options);
   ProgressLine line;
   RunControl control;
@@ -174,5 +201,6 @@ int run(std::vector<std::string> words) {
 
 int main(int argc, char** argv) {
   kvreplay::commands::stop_on_signals();
+  kvreplay::commands::handle_faults_of_files();
   return kvreplay::commands::run({argv + 1, argv + argc});
 }

@@ -3,9 +3,10 @@
 #include <vector>
 
 #include "reports/commands/command.hpp"
+#include "reports/commands/distinct_paths.hpp"
 #include "reports/html_report.hpp"
 #include "reports/text_table.hpp"
-#include "simulator/output_file.hpp"
+#include "traces/output_file.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -18,15 +19,19 @@ std::string kilobytes(std::size_t bytes) {
 
 void run(const po::variables_map& options, const RunControl& control) {
   const std::filesystem::path out = options["out"].as<std::string>();
-  check_output(out, options["overwrite"].as<bool>());
+  const bool overwrite = options["overwrite"].as<bool>();
+  std::vector<UsedFile> inputs;
+  for (const auto& path : options["results"].as<Paths>()) inputs.push_back({"the results", path});
+  distinct_paths(inputs, {{"--out", out}});
   std::vector<ReportSource> sources;
   for (const auto& path : options["results"].as<Paths>()) {
     control.throw_if_stopped();
     sources.push_back({std::filesystem::path(path).filename().string(), read_hdf5_results(path)});
   }
+  check_output(out, overwrite);
   const HtmlReport report = html_report(sources, options["title"].as<std::string>());
   control.throw_if_stopped();
-  OutputFile file(out);
+  OutputFile file(out, overwrite);
   file.write(report.html);
   file.finish();
   for (const auto& sentence : report.headlines) std::cout << sentence << "\n";
@@ -65,6 +70,7 @@ Command report_command() {
       "the page's title");
   add("overwrite", po::bool_switch(), "replace the page if it exists");
   command.positional.add("results", -1);
+  command.operand = "at least one results file (RESULTS.h5)";
   command.run = run;
   return command;
 }

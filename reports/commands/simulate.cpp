@@ -7,13 +7,15 @@
 #include <thread>
 
 #include "reports/commands/command.hpp"
+#include "reports/commands/distinct_paths.hpp"
 #include "reports/commands/index_list.hpp"
+#include "reports/commands/whole_number.hpp"
 #include "reports/text_table.hpp"
 #include "simulator/axes.hpp"
 #include "simulator/cell.hpp"
-#include "simulator/output_file.hpp"
 #include "simulator/sets_log.hpp"
 #include "simulator/tabulate.hpp"
+#include "traces/output_file.hpp"
 #include "traces/trace_reader.hpp"
 
 namespace kvreplay::commands {
@@ -276,14 +278,20 @@ void run(const po::variables_map& options, const RunControl& control) {
   request.seed = options["seed"].as<std::uint64_t>();
   request.detail = parse_detail(options["detail"].as<std::string>());
   const auto threads = options["threads"].as<unsigned>();
-  if (threads == 0 || threads > 1024) {
-    throw std::invalid_argument("--threads must be from 1 to 1024");
-  }
   const Outputs outputs{text_option(options, "out"), text_option(options, "csv"),
                         text_option(options, "sets")};
-  for (const auto& path : {outputs.hdf5, outputs.csv, outputs.sets}) {
-    if (path) check_output(*path, options["overwrite"].as<bool>());
+  const bool overwrite = options["overwrite"].as<bool>();
+  std::vector<UsedFile> inputs;
+  for (const auto& path : options["trace"].as<std::vector<std::string>>()) {
+    inputs.push_back({"the trace", path});
   }
+  std::vector<UsedFile> written;
+  for (const auto* option : {"out", "csv", "sets"}) {
+    if (const auto path = text_option(options, option)) {
+      written.push_back({std::string("--") + option, *path});
+    }
+  }
+  distinct_paths(inputs, written);
 
   // All traces are opened and planned before the first is replayed.
   std::vector<std::unique_ptr<TraceReader>> readers;
@@ -313,6 +321,9 @@ void run(const po::variables_map& options, const RunControl& control) {
   if (outputs.sets && traces.size() > 1) {
     throw std::invalid_argument("--sets takes one trace at a time");
   }
+  for (const auto& path : {outputs.hdf5, outputs.csv, outputs.sets}) {
+    if (path) check_output(*path, overwrite);
+  }
 
   RunFacts facts{.command = given_options(options),
                  .seed = request.seed,
@@ -341,10 +352,10 @@ void run(const po::variables_map& options, const RunControl& control) {
   }
   facts.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   results.manifest_json = manifest_json(traces, facts);
-  if (outputs.hdf5) write_hdf5(results, *outputs.hdf5);
-  if (outputs.csv) write_csv(results, *outputs.csv);
+  if (outputs.hdf5) write_hdf5(results, *outputs.hdf5, overwrite);
+  if (outputs.csv) write_csv(results, *outputs.csv, overwrite);
   if (outputs.sets) {
-    OutputFile file(*outputs.sets);
+    OutputFile file(*outputs.sets, overwrite);
     file.write(sets->text());
     file.finish();
   }
@@ -401,10 +412,10 @@ Command simulate_command() {
       "break results down to overall, layer or head");
   add("layers", po::value<std::string>()->value_name("LIST"), "only these layers, e.g. 0,3-5");
   add("heads", po::value<std::string>()->value_name("LIST"), "only these query heads");
-  add("seed", po::value<std::uint64_t>()->default_value(0)->value_name("N"),
+  add("seed", whole_number<std::uint64_t>()->default_value(0)->value_name("N"),
       "seed of the policies that draw random numbers");
   add("threads",
-      po::value<unsigned>()
+      whole_number(1U, 1024U)
           ->default_value(std::max(1U, std::thread::hardware_concurrency()))
           ->value_name("N"),
       "threads");
@@ -415,6 +426,7 @@ Command simulate_command() {
   add("overwrite", po::bool_switch(), "replace output files that exist");
   add("incomplete", po::bool_switch(), "take the whole rows of an unfinished trace");
   command.positional.add("trace", -1);
+  command.operand = "at least one trace (T.h5)";
   command.run = run;
   return command;
 }

@@ -1,17 +1,17 @@
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <iostream>
+#include <streambuf>
 
 #include "reports/commands/command.hpp"
+#include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/whole_number.hpp"
 #include "traces/dump.hpp"
-#include "traces/errors.hpp"
+#include "traces/output_file.hpp"
 #include "traces/trace_reader.hpp"
 
 namespace kvreplay::commands {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// "A:B" (B not included), "A:", ":B" or one row "A".
 RowRange parse_rows(const std::string& text, std::uint32_t rows) {
@@ -49,26 +49,24 @@ std::uint32_t position(const std::vector<std::uint32_t>& recorded, std::uint32_t
   return static_cast<std::uint32_t>(found - recorded.begin());
 }
 
-// Under another name until it is whole.
-template <class Write>
-void write_file(const fs::path& path, bool overwrite, const Write& write) {
-  std::error_code error;
-  if (fs::exists(path, error) && !overwrite)
-    throw OutputError(path.string() + ": the file exists; choose another name or pass --overwrite");
-  const fs::path partial = path.string() + ".partial";
-  try {
-    std::ofstream out(partial, std::ios::binary | std::ios::trunc);
-    if (!out) throw OutputError(path.string() + ": cannot create the file");
-    write(out);
-    out.close();
-    if (!out) throw OutputError(path.string() + ": cannot write the file; is the disk full?");
-  } catch (...) {
-    fs::remove(partial, error);
-    throw;
+/// What dump() writes to; errors come out of it as OutputFile throws them.
+class FileBuffer final : public std::streambuf {
+ public:
+  explicit FileBuffer(OutputFile& file) : file_(file) {}
+
+ private:
+  int_type overflow(int_type byte) override {
+    const char text = traits_type::to_char_type(byte);
+    file_.write({&text, 1});
+    return byte;
   }
-  fs::rename(partial, path, error);
-  if (error) throw OutputError(path.string() + ": cannot rename the file: " + error.message());
-}
+  std::streamsize xsputn(const char* text, std::streamsize size) override {
+    file_.write({text, static_cast<std::size_t>(size)});
+    return size;
+  }
+
+  OutputFile& file_;
+};
 
 }  // namespace
 
@@ -82,8 +80,9 @@ Command trace_dump_command() {
       "  kvreplay trace dump run.h5 --layer 3 --head 0 --format npy --out rows.npy";
   auto add = command.options.add_options();
   add("trace", po::value<std::string>()->required()->value_name("FILE"), "trace to read");
-  add("layer", po::value<std::uint32_t>()->required()->value_name("L"), "layer of the model");
-  add("head", po::value<std::uint32_t>()->required()->value_name("H"), "query head of the model");
+  add("layer", whole_number<std::uint32_t>()->required()->value_name("L"), "layer of the model");
+  add("head", whole_number<std::uint32_t>()->required()->value_name("H"),
+      "query head of the model");
   add("rows", po::value<std::string>()->default_value(":")->value_name("A:B"),
       "rows A to B, B not included");
   add("format", po::value<std::string>()->default_value("text")->value_name("NAME"),
@@ -92,12 +91,16 @@ Command trace_dump_command() {
   add("overwrite", po::bool_switch(), "replace the file if it exists");
   add("incomplete", po::bool_switch(), "accept a trace whose writer was stopped");
   command.positional.add("trace", 1);
+  command.operand = "a trace (T.h5)";
 
   command.run = [](const po::variables_map& given, const RunControl& control) {
     const DumpFormat format = parse_dump_format(given["format"].as<std::string>());
     const bool to_file = given.count("out") != 0;
     if (format == DumpFormat::npy && !to_file)
       throw std::invalid_argument("--format npy needs --out FILE");
+    if (to_file)
+      distinct_paths({{"the trace", given["trace"].as<std::string>()}},
+                     {{"--out", given["out"].as<std::string>()}});
     const TraceReader trace(given["trace"].as<std::string>(), given["incomplete"].as<bool>()
                                                                   ? Incomplete::take_whole_rows
                                                                   : Incomplete::refuse);
@@ -106,8 +109,12 @@ Command trace_dump_command() {
                         position(info.heads, given["head"].as<std::uint32_t>(), "head")};
     const RowRange range = parse_rows(given["rows"].as<std::string>(), info.tokens);
     if (to_file) {
-      write_file(given["out"].as<std::string>(), given["overwrite"].as<bool>(),
-                 [&](std::ostream& out) { dump(trace, slot, range, format, out, control); });
+      OutputFile file(given["out"].as<std::string>(), given["overwrite"].as<bool>());
+      FileBuffer buffer(file);
+      std::ostream out(&buffer);
+      out.exceptions(std::ios::badbit);
+      dump(trace, slot, range, format, out, control);
+      file.finish();
     } else {
       dump(trace, slot, range, format, std::cout);
     }

@@ -1,6 +1,8 @@
 #include <iostream>
 
 #include "reports/commands/command.hpp"
+#include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/whole_number.hpp"
 #include "traces/import.hpp"
 
 namespace kvreplay::commands {
@@ -24,9 +26,9 @@ Command trace_import_command() {
   add("array", po::value<std::string>()->required()->value_name("ARRAY"), "attention to import");
   add("out", po::value<std::string>()->required()->value_name("FILE"), "trace to write");
   add("overwrite", po::bool_switch(), "replace the file if it exists");
-  add("kv-heads", po::value<std::uint32_t>()->value_name("N"),
+  add("kv-heads", whole_number<std::uint32_t>(1)->value_name("N"),
       "KV heads of the model (default: as many as query heads)");
-  add("prompt-tokens", po::value<std::uint32_t>()->value_name("N"),
+  add("prompt-tokens", whole_number<std::uint32_t>(1)->value_name("N"),
       "how many tokens are the prompt (default: all)");
   add("encoding",
       po::value<std::string>()
@@ -37,22 +39,22 @@ Command trace_import_command() {
       "name to note in the trace");
   add("tolerance", po::value<double>()->value_name("X"), "accept row sums within 1 +- X");
   command.positional.add("array", 1);
+  command.operand = "an array (FILE.npy or FILE.h5:/dataset)";
 
   command.run = [](const po::variables_map& given, const RunControl& control) {
     ImportOptions options;
-    const auto positive = [&given](const char* option) {
-      const auto value = given[option].as<std::uint32_t>();
-      if (value == 0) throw std::invalid_argument("--" + std::string(option) + " must be above 0");
-      return value;
-    };
-    if (given.count("kv-heads") != 0) options.kv_heads = positive("kv-heads");
-    if (given.count("prompt-tokens") != 0) options.prompt_tokens = positive("prompt-tokens");
+    if (given.count("kv-heads") != 0) options.kv_heads = given["kv-heads"].as<std::uint32_t>();
+    if (given.count("prompt-tokens") != 0)
+      options.prompt_tokens = given["prompt-tokens"].as<std::uint32_t>();
     options.encoding = parse_encoding(given["encoding"].as<std::string>());
     options.model_name = given["model-name"].as<std::string>();
     if (given.count("tolerance") != 0) options.tolerance = given["tolerance"].as<double>();
     const auto out = given["out"].as<std::string>();
-    const TraceInfo info = import_dense(given["array"].as<std::string>(), out,
-                                        given["overwrite"].as<bool>(), options, control);
+    const auto array = given["array"].as<std::string>();
+    distinct_paths({{"the array", array}, {"the array's file", array.substr(0, array.rfind(":/"))}},
+                   {{"--out", out}});
+    const TraceInfo info =
+        import_dense(array, out, given["overwrite"].as<bool>(), options, control);
     std::cout << out << ": " << info.layers.size() << " layers x " << info.heads.size()
               << " heads x " << info.tokens << " rows, " << name(info.encoding)
               << ", largest abs(row sum - 1) " << info.row_sum_error << "\n";

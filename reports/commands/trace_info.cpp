@@ -115,6 +115,7 @@ Command trace_info_command() {
   add("json", po::bool_switch(), "as one JSON object");
   add("incomplete", po::bool_switch(), "accept a trace whose writer was stopped");
   command.positional.add("trace", 1);
+  command.operand = "a trace (T.h5)";
 
   command.run = [](const po::variables_map& given, const RunControl&) {
     const TraceReader trace(given["trace"].as<std::string>(), given["incomplete"].as<bool>()

@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "reports/commands/command.hpp"
+#include "reports/commands/whole_number.hpp"
 #include "traces/synth.hpp"
 
 namespace kvreplay::commands {
@@ -25,16 +26,16 @@ Command trace_synth_command() {
     return po::value<decltype(value)>()->default_value(value)->value_name("X");
   };
   const auto count = [](auto value) {
-    return po::value<decltype(value)>()->default_value(value)->value_name("N");
+    return whole_number<decltype(value)>()->default_value(value)->value_name("N");
   };
-  add("tokens", po::value<std::uint32_t>()->required()->value_name("N"), "rows of each head");
-  add("prompt-tokens", po::value<std::uint32_t>()->value_name("N"),
+  add("tokens", whole_number<std::uint32_t>()->required()->value_name("N"), "rows of each head");
+  add("prompt-tokens", whole_number<std::uint32_t>(1)->value_name("N"),
       "how many of them are the prompt (default: all)");
   add("layers", count(defaults.layers), "layers");
   add("heads", count(defaults.heads), "query heads a layer");
-  add("kv-heads", po::value<std::uint32_t>()->value_name("N"),
+  add("kv-heads", whole_number<std::uint32_t>()->value_name("N"),
       "KV heads a layer, a divisor of the query heads (default: as many)");
-  add("seed", po::value<std::uint64_t>()->default_value(defaults.seed)->value_name("N"), "seed");
+  add("seed", whole_number<std::uint64_t>()->default_value(defaults.seed)->value_name("N"), "seed");
   add("out", po::value<std::string>()->required()->value_name("FILE"), "trace to write");
   add("overwrite", po::bool_switch(), "replace the file if it exists");
   add("encoding",
@@ -53,11 +54,8 @@ Command trace_synth_command() {
   command.run = [](const po::variables_map& given, const RunControl& control) {
     SynthOptions options;
     options.tokens = given["tokens"].as<std::uint32_t>();
-    if (given.count("prompt-tokens") != 0) {
+    if (given.count("prompt-tokens") != 0)
       options.prompt_tokens = given["prompt-tokens"].as<std::uint32_t>();
-      if (options.prompt_tokens == 0)
-        throw std::invalid_argument("--prompt-tokens must be above 0");
-    }
     options.layers = given["layers"].as<std::uint32_t>();
     options.heads = given["heads"].as<std::uint32_t>();
     options.kv_heads =

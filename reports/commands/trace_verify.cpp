@@ -21,6 +21,7 @@ Command trace_verify_command() {
   add("tolerance", po::value<double>()->value_name("X"), "accept row sums within 1 +- X");
   add("incomplete", po::bool_switch(), "check the whole rows of a trace whose writer was stopped");
   command.positional.add("trace", 1);
+  command.operand = "a trace (T.h5)";
 
   command.run = [](const po::variables_map& given, const RunControl& control) {
     const auto path = given["trace"].as<std::string>();

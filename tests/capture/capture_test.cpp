@@ -8,7 +8,10 @@
 #include "gguf_builder.hpp"
 #include "given_values.hpp"
 #include "paths.hpp"
+#include "tiny_model.hpp"
 #include "traces/trace_reader.hpp"
+#include "traces/verify.hpp"
+#include "vocabulary_builder.hpp"
 
 namespace kvreplay::testing {
 namespace {
@@ -166,6 +169,47 @@ TEST_CASE("an interrupted capture keeps the rows that are whole and says so") {
   CHECK_FALSE(std::filesystem::exists(temporary / "t.h5"));
   const TraceReader reader(temporary / "t.h5.partial", Incomplete::take_whole_rows);
   CHECK(reader.info().tokens == 180);
+}
+
+TEST_CASE("a model that ends its text early leaves a shorter, whole trace") {
+  TinyModel tiny;
+  tiny.randomise(5);
+  const TemporaryFolder folder;
+  CaptureRequest request;
+  request.prompt = {1, 7, 9};
+  request.generate = 40;
+  const auto run = [&](std::uint32_t end, Recorder* recorder, bool stop) {
+    const GgufFile file(write_file(folder / "run.gguf", tiny.gguf().bytes()));
+    request.stop_at_end = stop;
+    CpuModel model(file, read_llama_config(file), {.threads = 2, .chunk = 2});
+    VocabularyBuilder vocabulary = sentencepiece_bytes();
+    vocabulary.eos = end;
+    return capture(model, *vocabulary.tokenizer(), request, recorder, {}).tokens;
+  };
+  // Some token of the greedy text, where it first comes, is made the end.
+  const auto whole = run(2, nullptr, false);
+  REQUIRE(whole.size() == 43);
+  const std::uint32_t end = whole[12];
+  const auto first = std::find(whole.begin() + 3, whole.end(), end);
+  const std::vector<std::uint32_t> expected(whole.begin(), first);
+  const GgufFile file(write_file(folder / "m.gguf", tiny.gguf().bytes()));
+  {
+    Recorder recorder(
+        folder / "t.h5",
+        plan_trace(read_llama_config(file), request, {0, 1}, {0, 1, 2}, Encoding::fp16), false);
+    CHECK(run(end, &recorder, true) == expected);
+  }
+  const TraceReader reader(folder / "t.h5");
+  CHECK(reader.complete());
+  CHECK(reader.info().tokens == expected.size());
+  CHECK(reader.info().tokens < 43);
+  CHECK(reader.info().prompt_tokens == 3);
+  CHECK(reader.info().token_ids == expected);
+  CHECK(reader.info().pieces.size() == expected.size());
+  CHECK(reader.log_sum_exp({1, 2}).size() == expected.size());
+  const auto found = verify(folder / "t.h5", Incomplete::refuse, std::nullopt);
+  CHECK(found.faults.empty());
+  CHECK(found.rows == 6 * expected.size());
 }
 
 }  // namespace kvreplay::testing

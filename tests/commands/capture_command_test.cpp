@@ -1,10 +1,8 @@
 // kvreplay capture as a shell user meets it: what it prints, and each kind of bad input.
-#include <sys/mount.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 
 #include "run_program.hpp"
+#include "small_disk.hpp"
 #include "traces/trace_reader.hpp"
 
 namespace kvreplay::testing {
@@ -125,6 +123,7 @@ TEST_CASE("wrong arguments of capture") {
   for (const char* list : {"''", "a", "1,", "1-", "-1", "1.5", "0,,2", "99999999999"})
     check_refused(one + "--heads=" + list, 2, "--heads");
   check_refused(one + "--generate -1", 2, "--generate -1");
+  check_refused(one + "--temperature 1 --seed -1", 2, "--seed -1");
   check_refused(one + "--max-tokens 0", 2, "--max-tokens 0");
   check_refused(one + "--threads 0", 2, "--threads 0");
   check_refused(one + "--temperature -1", 2, "--temperature");
@@ -157,6 +156,7 @@ TEST_CASE("bad input files of capture") {
 
   const std::string model = "--model" + in_quotes(good) + "--no-record ";
   check_refused(model + "--text nowhere.txt", 3, "nowhere.txt");
+  check_refused(model + "--text " + std::string(300, 'x'), 3, "xxx");
   check_refused(model + "--text" + in_quotes(folder.path()), 3, "folder");
   write_text(folder / "empty.txt", "");
   check_refused(model + "--text" + in_quotes(folder / "empty.txt"), 3, "empty");
@@ -175,12 +175,19 @@ TEST_CASE("outputs that cannot be written") {
   check_refused(base + "--out" + in_quotes(folder.path()), 4, folder.path().string());
   check_refused(base + "--no-record --perplexity --logprobs /nowhere/p.csv", 4, "/nowhere/p.csv");
 
-  if (geteuid() != 0) return;  // a small tmpfs needs root
-  std::filesystem::create_directory(folder / "small");
-  REQUIRE(mount("tmpfs", (folder / "small").c_str(), "tmpfs", 0, "size=1m") == 0);
-  check_refused(base + "--out" + in_quotes(folder / "small/t.h5"), 4, "free");
-  CHECK(std::filesystem::is_empty(folder / "small"));
-  umount2((folder / "small").c_str(), MNT_DETACH);
+  check_refused(base + "--no-record --logprobs" + in_quotes(folder.path()), 4, "regular file");
+  write_text(folder / "p.csv", "kept");
+  check_refused(base + "--no-record --logprobs" + in_quotes(folder / "p.csv"), 4, "--overwrite");
+  CHECK(read_text(folder / "p.csv") == "kept");
+  CHECK(run_kvreplay("capture " + base + "--no-record --overwrite --logprobs" +
+                     in_quotes(folder / "p.csv"))
+            .exit_code == 0);
+  CHECK(read_text(folder / "p.csv").starts_with("position,"));
+
+  const SmallDisk disk(1);
+  if (!disk.ready()) return;
+  check_refused(base + "--out" + in_quotes(disk / "t.h5"), 4, "free");
+  CHECK(std::filesystem::is_empty(disk.path()));
 }
 
 TEST_CASE("Ctrl-C leaves the whole rows and says so") {

@@ -20,6 +20,14 @@ TEST_CASE("the rate counts from where this phase began") {
   CHECK(progress_text("rows", 100, 200, 100, 5.0) == "rows 100 / 200  50%");
 }
 
+TEST_CASE("nothing is drawn where stderr is not a terminal") {
+  const kvreplay::testing::TemporaryFolder folder;
+  const auto run = kvreplay::testing::run_kvreplay("trace synth --tokens 300 --heads 2 --out '" +
+                                                   (folder / "t.h5").string() + "'");
+  CHECK(run.exit_code == 0);
+  CHECK(run.err.empty());
+}
+
 TEST_CASE("finished work has no time left, empty work no percentage") {
   CHECK(progress_text("rows", 200, 200, 0, 2.0) == "rows 200 / 200  100%  100/s");
   CHECK(progress_text("rows", 0, 0, 0, 0.0) == "rows 0 / 0");

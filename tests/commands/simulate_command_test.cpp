@@ -1,9 +1,11 @@
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <regex>
 #include <thread>
 
 #include "run_program.hpp"
 #include "simulator/results.hpp"
+#include "small_disk.hpp"
 
 namespace kvreplay::testing {
 namespace {
@@ -20,6 +22,7 @@ class Bench {
         path("t.h5") + "'");
     REQUIRE(run.exit_code == 0);
   }
+  std::string folder_name() const { return folder_.path().filename().string(); }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   ProgramRun simulate(const std::string& options) const {
     return run_kvreplay("simulate '" + path("t.h5") + "' " + options);
@@ -62,7 +65,7 @@ TEST_CASE("simulate writes what it measured and says what ran") {
 
   const auto again = bench.simulate("--out '" + bench.path("r.h5") + "'");
   CHECK(again.exit_code == 4);
-  CHECK_THAT(again.err, Contains("r.h5: exists already; --overwrite replaces it"));
+  CHECK_THAT(again.err, Contains("r.h5: the file exists; choose another name or pass --overwrite"));
   CHECK(bench.simulate("--overwrite --out '" + bench.path("r.h5") + "'").exit_code == 0);
 }
 
@@ -155,7 +158,10 @@ TEST_CASE("simulate refuses wrong arguments with a sentence") {
   refused("--steps some", "active, all");
   refused("--needed most", "threshold:F");
   refused("--detail none", "overall, layer, head");
-  refused("--threads 0", "--threads must be from 1 to 1024");
+  refused("--threads 0", "--threads 0: must be a whole number from 1 to 1024");
+  for (const auto* seed : {"-1", "1.5", "18446744073709551616", "x", "' 1'"})
+    refused(std::string("--seed=") + seed, "must be a whole number from 0 to 18446744073709551615");
+  CHECK_THAT(run_kvreplay("simulate").err, Contains("give at least one trace (T.h5)"));
   CHECK(run_kvreplay("simulate").exit_code == 2);
 }
 
@@ -165,12 +171,109 @@ TEST_CASE("simulate refuses files that it cannot read or write") {
   for (const auto* option : {"--out", "--csv", "--sets"}) {
     const auto run = bench.simulate(std::string(option) + " '" + bench.path("no/r") + "'");
     CHECK(run.exit_code == 4);
-    CHECK_THAT(run.err,
-               Contains("no/r.partial: cannot create the file: No such file or directory"));
+    CHECK_THAT(run.err, Contains("no/r: its folder does not exist"));
     CHECK(run.out.empty());
   }
-  const auto full = bench.simulate("--csv /dev/full/r.csv");
-  CHECK(full.exit_code == 4);
+  const std::string long_name = "'" + bench.path(std::string(300, 'x')) + "'";
+  CHECK(bench.simulate("--out " + long_name).exit_code == 4);
+  CHECK(run_kvreplay("simulate " + long_name).exit_code == 3);
+}
+
+TEST_CASE("a full disk is one sentence, and nothing is left on it") {
+  const Bench bench;
+  const SmallDisk disk(1);
+  if (!disk.ready()) return;
+  for (const std::size_t left : {0U, 40'000U}) {
+    disk.fill(left);
+    for (const std::string option : {"--out", "--csv", "--sets"}) {
+      INFO(option);
+      const auto run =
+          bench.simulate(option + " '" + (disk / "r").string() + "' --policy local,h2o --budget " +
+                         (option == "--sets" ? "20%,40%" : "10%:90%:2%"));
+      CHECK(run.exit_code == 4);
+      CHECK(run.err == "kvreplay simulate: " + (disk / "r.partial").string() +
+                           ": cannot write the file: the disk is full\n");
+      CHECK(!std::filesystem::exists(disk / "r.partial"));
+    }
+    std::filesystem::remove(disk / "ballast");
+  }
+}
+
+TEST_CASE("a limit on file sizes is an output that cannot be written") {
+  const Bench bench;
+  for (const auto* command :
+       {"simulate T --budget 10%:90%:2% --out R", "trace synth --tokens 512 --out R"}) {
+    const auto run =
+        run_kvreplay("--version >/dev/null; T='" + bench.path("t.h5") + "'; R='" +
+                     bench.path("limited.h5") + "'; ulimit -f 8; '" KVREPLAY_EXECUTABLE "' " +
+                     std::regex_replace(command, std::regex("\\b[TR]\\b"), "\"$$$&\""));
+    INFO(command);
+    CHECK(run.exit_code == 4);
+    CHECK_THAT(run.err, Contains("File too large"));
+    CHECK(std::count(run.err.begin(), run.err.end(), '\n') == 1);
+    CHECK(run.err.size() < 200);
+  }
+}
+
+TEST_CASE("a trace that shrinks while it is replayed is a bad input") {
+  const TemporaryFolder folder;
+  const auto trace = (folder / "t.h5").string();
+  const auto log = "'" + (folder / "log").string() + "'";
+  REQUIRE(run_kvreplay("trace synth --tokens 600 --layers 8 --heads 8 --out '" + trace + "'")
+              .exit_code == 0);
+  const auto run =
+      run_kvreplay("--version >/dev/null; '" KVREPLAY_EXECUTABLE "' simulate '" + trace +
+                   "' --policy topk-row,h2o,tova,random --budget 5%:95%:5% --threads 1 >" + log +
+                   " 2>'" + (folder / "err").string() + "' & pid=$!; while ! grep -q memory " +
+                   log + "; do sleep 0.01; done; truncate -s 4096 '" + trace + "'; wait $pid");
+  CHECK(run.exit_code == 3);
+  CHECK_THAT(read_text(folder / "err"),
+             Contains("an input file shrank") && Contains("run again on a whole copy"));
+}
+
+TEST_CASE("outputs that would replace inputs or each other are refused, and nothing is touched") {
+  const Bench bench;
+  const auto quoted = [&](const std::string& name) { return " '" + bench.path(name) + "' "; };
+  REQUIRE(bench.simulate("--out" + quoted("r.h5")).exit_code == 0);
+  std::filesystem::copy(bench.path("t.h5"), bench.path("run.h5.partial"));
+  std::filesystem::create_symlink("t.h5", bench.path("link.h5"));
+  const std::string t = quoted("t.h5");
+  for (const std::string& command : std::vector<std::string>{
+           "simulate" + t + "--overwrite --out" + t,
+           "simulate" + t + "--overwrite --out" + quoted("link.h5"),
+           "simulate" + t + "--overwrite --csv" + quoted("../" + bench.folder_name() + "/t.h5"),
+           "simulate" + t + "--out" + quoted("new") + "--csv" + quoted("new"),
+           "simulate" + t + "--out" + quoted("new") + "--sets" + quoted("new.partial"),
+           "simulate" + quoted("run.h5.partial") + "--overwrite --out" + quoted("run.h5"),
+           "report" + quoted("r.h5") + "--overwrite --out" + quoted("r.h5"),
+           "trace dump --layer 0 --head 0" + t + "--overwrite --out" + t,
+           "trace import '" + bench.path("t.h5") + ":/a' --overwrite --out" + t,
+           "capture --tokens 1 --model" + t + "--overwrite --out" + t,
+           "capture --model x --overwrite --out y --text" + t + "--logprobs" + t,
+           "capture --model x --tokens 1 --out y --logprobs y"}) {
+    INFO(command);
+    const auto before = read_text(bench.path("t.h5"));
+    const auto run = run_kvreplay(command);
+    CHECK(run.exit_code == 2);
+    CHECK_THAT(run.err, Contains("choose another name"));
+    CHECK(read_text(bench.path("t.h5")) == before);
+  }
+  CHECK(std::filesystem::exists(bench.path("run.h5.partial")));
+  CHECK(!std::filesystem::exists(bench.path("new")));
+}
+
+TEST_CASE("what a stopped run left is only replaced when asked to") {
+  const Bench bench;
+  std::ofstream(bench.path("r.h5.partial")) << "left";
+  const std::string out = "--out '" + bench.path("r.h5") + "'";
+  const auto refused = bench.simulate(out);
+  CHECK(refused.exit_code == 4);
+  CHECK_THAT(refused.err, Contains("a stopped run left this file"));
+  CHECK(read_text(bench.path("r.h5.partial")) == "left");
+  CHECK(run_kvreplay("simulate '" + bench.path("none.h5") + "' --overwrite " + out).exit_code == 3);
+  CHECK(read_text(bench.path("r.h5.partial")) == "left");  // inputs come first
+  CHECK(bench.simulate("--overwrite " + out).exit_code == 0);
+  CHECK(!std::filesystem::exists(bench.path("r.h5.partial")));
 }
 
 TEST_CASE("a trace of one token replays") {

@@ -1,4 +1,6 @@
 // The trace commands as a shell sees them: what they print and how they end.
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -100,7 +102,14 @@ TEST_CASE("wrong arguments of the trace commands end with 2") {
   check_refused("trace dump " + t + " --layer 0 --head 0 --format npy", 2, "--out");
   check_refused("trace verify " + t + " --tolerance -1", 2, "--tolerance");
   check_refused("trace import " + t + out, 2, "say which dataset");
-  check_refused("trace info", 2, "trace");
+  for (const char* command : {"info", "verify", "dump --layer 0 --head 0"})
+    check_refused(std::string("trace ") + command, 2, "give a trace (T.h5)");
+  check_refused("trace import --out x.h5", 2, "give an array");
+  check_refused("report --out x.html", 2, "give at least one results file");
+  for (const char* option : {"--tokens -1", "--tokens 4294967296", "--tokens 10 --seed -1",
+                             "--tokens 10 --heads -2", "--tokens 10 --sinks -1"})
+    check_refused(std::string("trace synth ") + option + out, 2,
+                  "must be a whole number from 0 to");
   CHECK(!std::filesystem::exists(folder / "x.h5"));
 }
 
@@ -121,9 +130,18 @@ TEST_CASE("files that are no traces end with 3") {
   }
   const std::string out = " --out " + quoted(folder / "x.h5");
   check_refused("trace import " + quoted(folder / "text.h5") + ":/a" + out, 3, "not an HDF5 file");
-  check_refused("trace import " + quoted(folder / "missing.npy") + out, 3, "does not exist");
+  check_refused("trace import " + quoted(folder / "missing.npy") + out, 3, "no such file");
   std::ofstream(folder / "a.npy") << "no array";
   check_refused("trace import " + quoted(folder / "a.npy") + out, 3, "not a .npy file");
+  const std::string pipe = quoted(folder / "pipe.npy");
+  REQUIRE(mkfifo((folder / "pipe.npy").c_str(), 0600) == 0);
+  check_refused("trace import " + pipe + out, 3, "not a regular file");  // and does not wait
+  const auto long_name = folder / std::string(300, 'x');
+  check_refused("trace import " + quoted(long_name) + ":/x" + out, 3, "File name too long");
+  check_refused(
+      "trace import " + quoted(std::filesystem::path(long_name.string() + ".h5:/x")) + out, 3,
+      "too long");
+  check_refused("trace info " + quoted(long_name), 3, "File name too long");
   CHECK(!std::filesystem::exists(folder / "x.h5"));
   CHECK(!std::filesystem::exists(folder / "x.h5.partial"));
 }
@@ -167,11 +185,13 @@ TEST_CASE("a disk too small for the trace is refused with what is needed") {
 TEST_CASE("an interrupted synth ends with 130 and keeps its whole rows") {
   const TemporaryFolder folder;
   const auto path = folder / "t.h5";
-  // timeout sends the signal that Ctrl-C sends; the trace would take many seconds.
-  const auto run = run_kvreplay("--version >/dev/null; timeout -s INT 1 '" KVREPLAY_EXECUTABLE
-                                "' trace synth --tokens 16384 --heads 64 --layers 2 --out " +
-                                quoted(path));
-  CHECK(run.exit_code == 124);  // of timeout: the program was stopped by it
+  // timeout --foreground sends the signal once, as Ctrl-C does; the trace would take many seconds.
+  const auto run = run_kvreplay(
+      "--version >/dev/null; timeout --foreground --preserve-status -s INT 1 '" KVREPLAY_EXECUTABLE
+      "' trace synth --tokens 16384 --heads 64 --layers 2 --out " +
+      quoted(path));
+  CHECK(run.exit_code == 130);
+  CHECK_THAT(run.err, Contains("interrupted") && Contains("t.h5.partial keeps rows 0 to"));
   CHECK(!std::filesystem::exists(path));
   const auto partial = quoted(folder / "t.h5.partial");
   check_refused("trace info " + partial, 3, "incomplete");

@@ -141,7 +141,7 @@ TEST_CASE("dense attention is imported from HDF5, as dumped from a trace") {
   wrong(h5 + ":/numbers", "float16, float32 or float64");
   wrong(h5, "say which dataset");
   wrong((folder / "no.h5").string() + ":/a", "no such file");
-  wrong((folder / "no.npy").string(), "does not exist");
+  wrong((folder / "no.npy").string(), "no such file");
   options.kv_heads = 2;
   wrong(h5 + ":/deep/attention", "KV heads do not divide");
   options.kv_heads = 1;
@@ -250,7 +250,7 @@ TEST_CASE(".npy files that cannot be imported say what to do") {
   refused(npy_bytes("<f4", "4294967296, 4294967296, 4", data), "overflows");
   refused(npy_bytes("<f4", "99999999999999999999", data), "damaged");
   refused(npy_bytes("<f4", "4, 4", data, 9), "version 9");
-  refused("", "not a .npy file");
+  refused("", "the file is empty");
   refused("PK\3\4 a zip archive", "not a .npy file");
   refused("\x93NUMPY\1", "cut short");
 }

@@ -1,4 +1,4 @@
-#include "capture/sha256.hpp"
+#include "traces/sha256.hpp"
 
 #include <openssl/evp.h>
 

@@ -1,0 +1,44 @@
+#include "reports/commands/distinct_paths.hpp"
+
+#include <stdexcept>
+
+namespace kvreplay::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path resolved(const fs::path& path) {
+  std::error_code error;
+  const fs::path full = fs::absolute(path, error);
+  const fs::path real = fs::weakly_canonical(full, error);
+  return error ? full.lexically_normal() : real;
+}
+
+bool same_file(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  const bool same = fs::equivalent(a, b, error);
+  return error ? resolved(a) == resolved(b) : same;
+}
+
+void refuse_same(const UsedFile& output, const UsedFile& other) {
+  if (same_file(output.path, other.path))
+    throw std::invalid_argument(output.called + " " + output.path.string() +
+                                " is the same file as " + other.called + "; choose another name");
+  const fs::path partial = output.path.string() + ".partial";
+  if (same_file(partial, other.path))
+    throw std::invalid_argument(output.called + " " + output.path.string() +
+                                " is written through " + partial.string() + ", which is " +
+                                other.called + "; choose another name");
+}
+
+}  // namespace
+
+void distinct_paths(const std::vector<UsedFile>& inputs, const std::vector<UsedFile>& outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    for (const auto& input : inputs) refuse_same(outputs[i], input);
+    for (std::size_t j = 0; j < outputs.size(); ++j)
+      if (i != j) refuse_same(outputs[i], outputs[j]);
+  }
+}
+
+}  // namespace kvreplay::commands

@@ -1,0 +1,35 @@
+#include "traces/mapped_file.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "traces/errors.hpp"
+#include "traces/input_file.hpp"
+
+namespace kvreplay {
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const InputFile file(path);
+  void* start = mmap(nullptr, file.size(), PROT_READ, MAP_SHARED, file.descriptor(), 0);
+  if (start == MAP_FAILED)
+    throw InputError(path.string() + ": the file cannot be mapped into memory: " +
+                     std::generic_category().message(errno));
+  bytes_ = {static_cast<const std::byte*>(start), file.size()};
+}
+
+MappedFile::~MappedFile() {
+  // munmap takes a pointer to non-const but does not write through it.
+  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+}  // namespace kvreplay
