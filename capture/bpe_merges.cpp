@@ -22,9 +22,13 @@ void Merger::apply(std::vector<std::uint32_t>& symbols) {
   links_.resize(count);
   for (std::size_t i = 0; i < count; ++i) links_[i] = {i - 1, i + 1};
   heap_.clear();
-  for (std::size_t i = 0; i + 1 < count; ++i) consider(symbols, i, i + 1);
+  for (std::size_t i = 0; i + 1 < count; ++i) {
+    if (++steps_ % 65536 == 0) control_.throw_if_stopped();
+    consider(symbols, i, i + 1);
+  }
 
   while (!heap_.empty()) {
+    if (++steps_ % 65536 == 0) control_.throw_if_stopped();
     std::pop_heap(heap_.begin(), heap_.end());
     const auto best = heap_.back();
     heap_.pop_back();

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "traces/run_control.hpp"
+
 namespace kvreplay {
 
 /// Which adjacent pairs of symbols join, in which order, into what.
@@ -41,9 +43,11 @@ class MergeTable {
 /// Applies a table to one piece after the other in O(n log n), keeping its memory between them.
 class Merger {
  public:
-  explicit Merger(const MergeTable& table) : table_(table) {}
+  /// Both must outlive the merger.
+  Merger(const MergeTable& table, const RunControl& control) : table_(table), control_(control) {}
 
   /// Joins the adjacent pair of lowest rank (leftmost on ties) until no pair is in the table.
+  /// Throws Interrupted.
   void apply(std::vector<std::uint32_t>& symbols);
 
  private:
@@ -65,6 +69,8 @@ class Merger {
   void consider(const std::vector<std::uint32_t>& symbols, std::size_t left, std::size_t right);
 
   const MergeTable& table_;
+  const RunControl& control_;
+  std::uint64_t steps_ = 0;  ///< of all pieces
   std::vector<Link> links_;
   std::vector<Candidate> heap_;
 };

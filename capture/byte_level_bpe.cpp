@@ -109,12 +109,13 @@ std::unique_ptr<ByteLevelBpe> ByteLevelBpe::from_gguf(const GgufFile& file) {
   return std::make_unique<ByteLevelBpe>(Vocabulary::from_gguf(file, pre.add_bos), pre, *merges);
 }
 
-void ByteLevelBpe::encode_text(std::string_view text, std::vector<std::uint32_t>& ids) const {
+void ByteLevelBpe::encode_text(std::string_view text, std::size_t most,
+                               std::vector<std::uint32_t>& ids, const RunControl& control) const {
   std::string normalised;
   if (pre_.to_nfc) text = normalised = to_nfc(text);
-  Merger merger(merges_);
+  Merger merger(merges_, control);
   std::vector<std::uint32_t> symbols;
-  for (std::size_t at = 0; at < text.size();) {
+  for (std::size_t at = 0; at < text.size() && ids.size() < most;) {
     const auto piece = text.substr(at, pre_.piece(text, at));
     at += piece.size();
     if (pre_.whole_first)

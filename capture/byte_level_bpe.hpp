@@ -23,7 +23,8 @@ class ByteLevelBpe final : public VocabularyTokenizer {
   static std::unique_ptr<ByteLevelBpe> from_gguf(const GgufFile& file);
 
  private:
-  void encode_text(std::string_view text, std::vector<std::uint32_t>& ids) const override;
+  void encode_text(std::string_view text, std::size_t most, std::vector<std::uint32_t>& ids,
+                   const RunControl& control) const override;
 
   const PreTokenizer& pre_;
   std::array<std::optional<std::uint32_t>, 256> byte_ids_;

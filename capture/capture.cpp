@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <stdexcept>
 
 #include "capture/sampling.hpp"
+#include "traces/quoted.hpp"
 #include "traces/sha256.hpp"
 
 namespace kvreplay {
@@ -73,6 +75,22 @@ class Run {
     }
   }
 
+  /// Logits of tokens [first, first + count) of the last forward(); damaged weights show here.
+  void take_logits(std::uint32_t first, std::uint32_t count, std::uint32_t position) {
+    const std::size_t vocabulary = model_.config().vocabulary;
+    logits_.resize(count * vocabulary);
+    model_.logits(first, count, logits_);
+    const auto bad = std::find_if(logits_.begin(), logits_.end(),
+                                  [](float logit) { return !std::isfinite(logit); });
+    if (bad == logits_.end()) return;
+    const auto at = static_cast<std::size_t>(bad - logits_.begin());
+    throw InputError("model " + in_quotes(model_.config().name) + ": the logit of token id " +
+                     std::to_string(at % vocabulary) + " after position " +
+                     std::to_string(position + at / vocabulary) + " is " + std::to_string(*bad) +
+                     "; its weights are damaged or too large for fp32" +
+                     (recorder_ == nullptr ? "" : "; " + recorder_->leftover()));
+  }
+
   /// Log-probabilities of what followed each of the tokens that just ran.
   void judge_prompt(std::size_t first, std::size_t count) {
     const std::size_t vocabulary = model_.config().vocabulary;
@@ -80,8 +98,8 @@ class Run {
     for (std::size_t done = 0; done < known; done += kLogitsBlock) {
       control_.throw_if_stopped();
       const std::size_t size = std::min<std::size_t>(kLogitsBlock, known - done);
-      logits_.resize(size * vocabulary);
-      model_.logits(static_cast<std::uint32_t>(done), static_cast<std::uint32_t>(size), logits_);
+      take_logits(static_cast<std::uint32_t>(done), static_cast<std::uint32_t>(size),
+                  static_cast<std::uint32_t>(first + done));
       for (std::size_t i = 0; i < size; ++i)
         result_.log_probabilities.push_back(
             log_probability(std::span(logits_).subspan(i * vocabulary, vocabulary),
@@ -93,8 +111,7 @@ class Run {
     Sampler sampler(request_.temperature, request_.seed);
     const auto end = tokenizer_.eos();
     for (std::uint32_t step = 0; step < request_.generate; ++step) {
-      logits_.resize(model_.config().vocabulary);
-      model_.logits(last_, 1, logits_);
+      take_logits(last_, 1, model_.position() - 1);
       const std::uint32_t next = sampler.choose(logits_);
       if (request_.stop_at_end && next == end) return;
       if (request_.log_probabilities)

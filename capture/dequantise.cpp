@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "traces/errors.hpp"
+#include "traces/quoted.hpp"
 
 namespace kvreplay {
 
@@ -265,19 +266,19 @@ std::string decodable_types() {
 void dequantise(const GgufTensor& tensor, std::uint64_t first, std::span<float> out) {
   const BlockFormat* format = find_format(tensor.type);
   if (format == nullptr || format->decode == nullptr) {
-    throw InputError("tensor '" + tensor.name + "' is stored as " + type_name(tensor.type) +
-                     ", which cannot be decoded; use a file whose tensors are of " +
-                     decodable_types());
+    throw InputError(
+        "tensor " + in_quotes(tensor.name) + " is stored as " + type_name(tensor.type) +
+        ", which cannot be decoded; use a file whose tensors are of " + decodable_types());
   }
   if (first % format->values != 0 || out.size() % format->values != 0) {
-    throw std::invalid_argument("values of tensor '" + tensor.name + "' are decoded in blocks of " +
-                                std::to_string(format->values));
+    throw std::invalid_argument("values of tensor " + in_quotes(tensor.name) +
+                                " are decoded in blocks of " + std::to_string(format->values));
   }
   const std::uint64_t first_block = first / format->values;
   const std::uint64_t blocks = out.size() / format->values;
   const std::uint64_t stored = tensor.data.size() / format->bytes;
   if (first_block > stored || blocks > stored - first_block) {
-    throw std::invalid_argument("tensor '" + tensor.name + "' has only " +
+    throw std::invalid_argument("tensor " + in_quotes(tensor.name) + " has only " +
                                 std::to_string(stored * format->values) + " values");
   }
   format->decode(tensor.data.data() + first_block * format->bytes, blocks, out.data());

@@ -36,13 +36,6 @@ std::uint64_t least_bytes(GgufValueType type) {
 
 }  // namespace
 
-std::string in_quotes(std::string_view name) {
-  constexpr std::size_t kLongest = 80;
-  std::string out = "'";
-  for (const char c : name.substr(0, kLongest)) out += c >= ' ' && c <= '~' ? c : '?';
-  return out + (name.size() > kLongest ? "...'" : "'");
-}
-
 const char* name_of(GgufValueType type) {
   return kValueTypes[static_cast<std::size_t>(type)].name;
 }

@@ -11,14 +11,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "traces/quoted.hpp"
+
 namespace kvreplay {
 
 /// How an error about a file's bytes ends.
 inline constexpr const char* kDamaged =
     "the file is truncated or damaged; fetch or convert it again";
-
-/// A name out of the file, made fit for a message.
-std::string in_quotes(std::string_view name);
 
 /// Types of metadata values, by their ids in the file.
 enum class GgufValueType : std::uint32_t {

@@ -4,12 +4,15 @@
 #include <limits>
 
 #include "traces/errors.hpp"
+#include "traces/quoted.hpp"
 
 namespace kvreplay {
 namespace {
 
 /// Products of a few counts stay far from overflow in 64 bits; larger counts are damage.
 constexpr std::uint32_t kLargestCount = 1U << 24;
+/// Two norms, Q, K, V, the attention's output, gate, up and down.
+constexpr std::uint32_t kTensorsPerLayer = 9;
 
 class Metadata {
  public:
@@ -70,8 +73,8 @@ RopeConfig read_rope(const GgufFile& file, const Metadata& metadata, std::uint32
     rope.scale = 1 / metadata.positive("rope.scaling.factor",
                                        file.find_real("llama.rope.scaling.factor").value_or(1));
   } else if (type != "none") {
-    metadata.refuse("llama.rope.scaling.type is \"" + type +
-                    "\"; supported are \"none\" and \"linear\"");
+    metadata.refuse("llama.rope.scaling.type is " + in_quotes(type) +
+                    "; supported are \"none\" and \"linear\"");
   } else if (const auto factor = file.find_real("llama.rope.scale_linear")) {  // older files
     rope.scale = 1 / metadata.positive("rope.scale_linear", *factor);
   }
@@ -98,11 +101,17 @@ LlamaConfig read_llama_config(const GgufFile& file) {
   LlamaConfig config;
   config.architecture = file.get_string("general.architecture");
   if (config.architecture != "llama")
-    metadata.refuse("the architecture is \"" + config.architecture +
-                    "\"; capture supports \"llama\" only");
+    metadata.refuse("the architecture is " + in_quotes(config.architecture) +
+                    "; capture supports \"llama\" only");
   config.name = file.find_string("general.name").value_or(file.path().stem().string());
 
   config.layers = metadata.count("block_count");
+  // Before anything is sized by it.
+  if (const auto tensors = file.tensors().size(); tensors / kTensorsPerLayer < config.layers)
+    metadata.refuse("llama.block_count is " + std::to_string(config.layers) + ", but the file's " +
+                    std::to_string(tensors) + " tensors do not make so many layers of " +
+                    std::to_string(kTensorsPerLayer) +
+                    "; the file is damaged or only part of a model");
   config.embedding = metadata.count("embedding_length");
   config.feed_forward = metadata.count("feed_forward_length");
   config.context = metadata.count("context_length");

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "traces/errors.hpp"
+#include "traces/quoted.hpp"
 
 namespace kvreplay {
 namespace {
@@ -58,7 +59,7 @@ class Loader {
   void refuse_unused() const {
     for (const GgufTensor& tensor : file_.tensors())
       if (!used_.contains(tensor.name) && tensor.name != "rope_freqs.weight")
-        throw InputError(file_.path().string() + ": tensor " + tensor.name +
+        throw InputError(file_.path().string() + ": tensor " + in_quotes(tensor.name) +
                          " is not part of the Llama architecture as supported here");
   }
 

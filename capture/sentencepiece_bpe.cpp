@@ -29,6 +29,10 @@ std::string with_plain_spaces(std::string_view text) {
   return result;
 }
 
+constexpr std::uint64_t pair_of(char32_t left, char32_t right) {
+  return std::uint64_t{left} << 32 | right;
+}
+
 /// The byte of a token text such as <0x0A>.
 std::optional<unsigned char> byte_of(std::string_view text) {
   if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') return std::nullopt;
@@ -101,6 +105,7 @@ void SentencePieceBpe::set_merges(std::span<const float> scores) {
   for (std::uint32_t id = 0; id < tokens.size(); ++id) {
     if (kinds[id] != TokenKind::normal) continue;
     const std::string_view token = tokens[id];
+    char32_t before = 0;
     for (std::size_t at = 0; at < token.size();) {
       const auto character = character_at(token, at);
       const auto text = token.substr(at, character.length);
@@ -108,6 +113,8 @@ void SentencePieceBpe::set_merges(std::span<const float> scores) {
       const auto [place, fresh] = symbols.emplace(text, symbol);
       if (fresh) parts_.emplace_back(text);
       characters_.emplace(character.code, place->second);
+      if (at > 0) neighbours_.insert(pair_of(before, character.code));
+      before = character.code;
       at += character.length;
     }
   }
@@ -141,9 +148,26 @@ void SentencePieceBpe::append_bytes(std::string_view bytes, std::vector<std::uin
   for (const char byte : bytes) ids.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
 }
 
-void SentencePieceBpe::encode_text(std::string_view text, std::vector<std::uint32_t>& ids) const {
-  std::vector<std::uint32_t> symbols;
+void SentencePieceBpe::encode_text(std::string_view text, std::size_t most,
+                                   std::vector<std::uint32_t>& ids,
+                                   const RunControl& control) const {
+  Merger merger(merges_, control);
+  std::vector<std::uint32_t> symbols;  // of the text since the last cut
+  const auto flush = [&] {
+    merger.apply(symbols);
+    const auto tokens = vocabulary_size();
+    for (const auto symbol : symbols) {
+      if (symbol < tokens)
+        ids.push_back(symbol);
+      else
+        append_bytes(parts_[symbol - tokens], ids);
+    }
+    symbols.clear();
+  };
+  std::optional<char32_t> before;
   const auto append = [&](char32_t code, std::string_view bytes) {
+    if (before && !neighbours_.contains(pair_of(*before, code))) flush();
+    before = code;
     const auto found = characters_.find(code);
     if (found != characters_.end())
       symbols.push_back(found->second);
@@ -151,25 +175,23 @@ void SentencePieceBpe::encode_text(std::string_view text, std::vector<std::uint3
       append_bytes(bytes, symbols);  // byte tokens join nothing
   };
   if (add_space_prefix_) append(kVisibleSpaceCode, kVisibleSpace);
-  for (std::size_t at = 0; at < text.size();) {
+  std::size_t characters = 0;
+  for (std::size_t at = 0; at < text.size() && ids.size() < most;) {
+    if (++characters % kPollBytes == 0) control.throw_if_stopped();
     const auto character = character_at(text, at);
     const auto bytes = text.substr(at, character.length);
     at += character.length;
-    if (character.code == U' ')
+    if (character.code == U' ') {
       append(kVisibleSpaceCode, kVisibleSpace);
-    else if (character.code == U'\xFFFD' && character.length == 1)
-      append_bytes(bytes, symbols);  // not well-formed
-    else
+    } else if (character.code == U'\xFFFD' && character.length == 1) {  // not well-formed
+      flush();
+      before.reset();
+      append_bytes(bytes, ids);
+    } else {
       append(character.code, bytes);
+    }
   }
-  Merger(merges_).apply(symbols);
-  const auto tokens = vocabulary_size();
-  for (const auto symbol : symbols) {
-    if (symbol < tokens)
-      ids.push_back(symbol);
-    else
-      append_bytes(parts_[symbol - tokens], ids);
-  }
+  flush();
 }
 
 }  // namespace kvreplay

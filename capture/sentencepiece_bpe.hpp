@@ -1,11 +1,14 @@
-// BPE as SentencePiece runs it: no cutting, characters are merged by the score of what they join
-// to. Source: Kudo and Richardson 2018, github.com/google/sentencepiece.
+// BPE as SentencePiece runs it: characters are merged by the score of what they join to. There is
+// no rule for cutting text into pieces; it is cut where no token has the two characters side by
+// side, so that no merge could join across and the ids are those of the whole text.
+// Source: Kudo and Richardson 2018, github.com/google/sentencepiece.
 #pragma once
 
 #include <array>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "capture/bpe_merges.hpp"
@@ -23,7 +26,8 @@ class SentencePieceBpe final : public VocabularyTokenizer {
   static std::unique_ptr<SentencePieceBpe> from_gguf(const GgufFile& file);
 
  private:
-  void encode_text(std::string_view text, std::vector<std::uint32_t>& ids) const override;
+  void encode_text(std::string_view text, std::size_t most, std::vector<std::uint32_t>& ids,
+                   const RunControl& control) const override;
   void set_byte_tokens();
   void set_merges(std::span<const float> scores);
   void append_bytes(std::string_view bytes, std::vector<std::uint32_t>& ids) const;
@@ -35,6 +39,9 @@ class SentencePieceBpe final : public VocabularyTokenizer {
   std::unordered_map<char32_t, std::uint32_t> characters_;
   std::vector<std::string> parts_;  ///< the characters behind those numbers
   MergeTable merges_;
+  /// Characters that are neighbours in a token, as left << 32 | right. Between others no merge can
+  /// ever join, so the text may be cut there.
+  std::unordered_set<std::uint64_t> neighbours_;
 };
 
 }  // namespace kvreplay

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "capture/gguf.hpp"
+#include "traces/run_control.hpp"
 
 namespace kvreplay {
 
@@ -22,8 +24,14 @@ class Tokenizer {
   /// Any bytes are accepted; invalid UTF-8 becomes byte tokens. Special tokens written out in the
   /// text
   /// (`<|im_start|>`) become their ids. `add_special`: BOS/EOS as the file says.
-  virtual std::vector<std::uint32_t> encode(std::string_view text,
-                                            bool add_special = true) const = 0;
+  std::vector<std::uint32_t> encode(std::string_view text, bool add_special = true) const {
+    return encode_first(std::numeric_limits<std::size_t>::max(), text, add_special, {});
+  }
+  /// The first `most` of these ids, or all where there are fewer. Text is tokenised only as far as
+  /// these go, to the end of a piece that nothing joins to the next. Throws Interrupted.
+  virtual std::vector<std::uint32_t> encode_first(std::size_t most, std::string_view text,
+                                                  bool add_special,
+                                                  const RunControl& control) const = 0;
   /// The bytes that a token stands for (control tokens: their name).
   virtual std::string piece(std::uint32_t id) const = 0;
   virtual std::uint32_t vocabulary_size() const = 0;

@@ -95,27 +95,26 @@ std::optional<std::uint32_t> VocabularyTokenizer::special_at(std::string_view te
   return std::nullopt;
 }
 
-std::vector<std::uint32_t> VocabularyTokenizer::encode(std::string_view text,
-                                                       bool add_special) const {
+std::vector<std::uint32_t> VocabularyTokenizer::encode_first(std::size_t most,
+                                                             std::string_view text,
+                                                             bool add_special,
+                                                             const RunControl& control) const {
   std::vector<std::uint32_t> ids;
   if (add_special && vocabulary_.add_bos) ids.push_back(*vocabulary_.bos);
-  std::size_t plain = 0;  // start of the text not yet encoded
-  const auto encode_until = [&](std::size_t end) {
-    if (end > plain) encode_text(text.substr(plain, end - plain), ids);
-  };
-  for (std::size_t at = 0; at < text.size();) {
-    const auto special = special_at(text, at);
-    if (!special) {
-      ++at;
-      continue;
+  for (std::size_t at = 0; at < text.size() && ids.size() < most;) {
+    const std::size_t plain = at;  // start of the text up to the next special token
+    std::optional<std::uint32_t> special;
+    while (at < text.size() && !(special = special_at(text, at))) {
+      if (++at % kPollBytes == 0) control.throw_if_stopped();
     }
-    encode_until(at);
-    ids.push_back(*special);
-    at += vocabulary_.tokens[*special].size();
-    plain = at;
+    if (at > plain) encode_text(text.substr(plain, at - plain), most, ids, control);
+    if (special) {
+      ids.push_back(*special);
+      at += vocabulary_.tokens[*special].size();
+    }
   }
-  encode_until(text.size());
   if (add_special && vocabulary_.add_eos) ids.push_back(*vocabulary_.eos);
+  if (ids.size() > most) ids.resize(most);
   return ids;
 }
 

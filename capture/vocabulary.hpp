@@ -37,7 +37,8 @@ struct Vocabulary {
 
 class VocabularyTokenizer : public Tokenizer {
  public:
-  std::vector<std::uint32_t> encode(std::string_view text, bool add_special) const final;
+  std::vector<std::uint32_t> encode_first(std::size_t most, std::string_view text, bool add_special,
+                                          const RunControl& control) const final;
   std::string piece(std::uint32_t id) const final;
   std::uint32_t vocabulary_size() const final;
   std::optional<std::uint32_t> bos() const final { return vocabulary_.bos; }
@@ -47,9 +48,14 @@ class VocabularyTokenizer : public Tokenizer {
   /// Throws InputError where the parts of the vocabulary disagree.
   explicit VocabularyTokenizer(Vocabulary vocabulary);
 
+  /// How much text is read between two looks at a RunControl.
+  static constexpr std::size_t kPollBytes = 65536;
+
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  /// Appends the ids of text that has no special tokens in it; never empty.
-  virtual void encode_text(std::string_view text, std::vector<std::uint32_t>& ids) const = 0;
+  /// Appends the ids of text that has no special tokens in it; never empty. May end, with all ids
+  /// so far right, once there are `most`.
+  virtual void encode_text(std::string_view text, std::size_t most, std::vector<std::uint32_t>& ids,
+                           const RunControl& control) const = 0;
 
   /// The bytes each token stands for: at first its text; the derived class sets the others.
   std::vector<std::string> pieces_;

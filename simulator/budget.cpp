@@ -7,13 +7,15 @@
 #include <limits>
 #include <stdexcept>
 
+#include "traces/quoted.hpp"
+
 namespace kvreplay {
 namespace {
 
 constexpr std::size_t kMostBudgets = 100'000;
 
 [[noreturn]] void refuse(std::string_view piece, const std::string& why) {
-  throw std::invalid_argument("budget \"" + std::string(piece) + "\": " + why);
+  throw std::invalid_argument("budget " + in_quotes(piece) + ": " + why);
 }
 
 std::string number_text(double value) {

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "traces/encoding.hpp"
+#include "traces/quoted.hpp"
 
 namespace kvreplay {
 namespace {
@@ -31,7 +32,7 @@ NeededRule parse_rule(std::string_view text) {
   const auto word = text.substr(0, colon);
   const auto value = has_value ? text.substr(colon + 1) : std::string_view();
   const auto fail = [&](std::string_view why) {
-    throw std::invalid_argument("needed set \"" + std::string(text) + "\": " + std::string(why));
+    throw std::invalid_argument("needed set " + in_quotes(text) + ": " + std::string(why));
   };
   NeededRule rule;
   const auto kind = std::find_if(kKinds.begin(), kKinds.end(),

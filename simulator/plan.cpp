@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "traces/quoted.hpp"
+
 namespace kvreplay {
 namespace {
 
@@ -97,7 +99,7 @@ Steps parse_steps(std::string_view text) {
   for (const auto steps : {Steps::active, Steps::all}) {
     if (name(steps) == text) return steps;
   }
-  throw std::invalid_argument("unknown steps \"" + std::string(text) + "\" (active, all)");
+  throw std::invalid_argument("unknown steps " + in_quotes(text) + " (active, all)");
 }
 
 std::string_view name(Detail detail) {

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <limits>
+#include <tuple>
 
 #include "traces/errors.hpp"
 #include "traces/hdf5.hpp"
 #include "traces/output_file.hpp"
+#include "traces/quoted.hpp"
 
 namespace kvreplay {
 namespace {
@@ -62,6 +65,15 @@ struct Numbers {
   std::uint64_t steps;
 };
 
+/// The number columns as stored, in the order of Numbers.
+std::array<hdf5::Member, 5> number_columns() {
+  return {{{"budget_tokens", offsetof(Numbers, budget_tokens), H5T_STD_U32LE},
+           {"layer", offsetof(Numbers, layer), H5T_STD_I32LE},
+           {"head", offsetof(Numbers, head), H5T_STD_I32LE},
+           {"value", offsetof(Numbers, value), H5T_IEEE_F64LE},
+           {"steps", offsetof(Numbers, steps), H5T_STD_U64LE}}};
+}
+
 class RecordLayout {
  public:
   explicit RecordLayout(const std::array<std::size_t, kTexts.size()>& widths) : widths_(widths) {
@@ -82,19 +94,10 @@ class RecordLayout {
     const auto text = [&](std::size_t i) {
       return hdf5::Member{kTexts[i].name, offsets_[i], types_[i].id()};
     };
+    const auto [budget_tokens, layer, head, value, steps] = number_columns();
     const std::array<hdf5::Member, kTexts.size() + 5> members = {
-        {text(0),
-         text(1),
-         text(2),
-         text(3),
-         text(4),
-         {"budget_tokens", offsetof(Numbers, budget_tokens), H5T_STD_U32LE},
-         {"layer", offsetof(Numbers, layer), H5T_STD_I32LE},
-         {"head", offsetof(Numbers, head), H5T_STD_I32LE},
-         text(5),
-         text(6),
-         {"value", offsetof(Numbers, value), H5T_IEEE_F64LE},
-         {"steps", offsetof(Numbers, steps), H5T_STD_U64LE}}};
+        {text(0), text(1), text(2), text(3), text(4), budget_tokens, layer, head, text(5), text(6),
+         value, steps}};
     return hdf5::compound_type(bytes_, members);
   }
 
@@ -181,7 +184,8 @@ void write_dataset(const Results& results, hdf5::File& file) {
                  });
 }
 
-/// The width of each text column as stored; throws InputError where one is missing or no text.
+/// The width of each text column as stored; throws InputError where any column, of texts or
+/// numbers, is missing or of another type.
 std::array<std::size_t, kTexts.size()> stored_widths(const hdf5::Dataset& dataset) {
   const hdf5::Handle type = dataset.type();
   const auto refuse = [&](const std::string& why) {
@@ -189,12 +193,20 @@ std::array<std::size_t, kTexts.size()> stored_widths(const hdf5::Dataset& datase
                      "; is this a results file of kvreplay simulate?");
   };
   if (H5Tget_class(type.id()) != H5T_COMPOUND) refuse("is not a table");
+  const auto column = [&](const char* name) {
+    const int index = H5Tget_member_index(type.id(), name);
+    if (index < 0) refuse(std::string("has no column ") + name);
+    return hdf5::Handle(H5Tget_member_type(type.id(), static_cast<unsigned>(index)), H5Tclose);
+  };
+  // HDF5 itself would leave a missing column unset and convert one of another type.
+  for (const auto& [name, offset, wanted] : number_columns()) {
+    if (H5Tequal(column(name).id(), wanted) <= 0) {
+      refuse(std::string("has a column ") + name + " of another type than simulate writes");
+    }
+  }
   std::array<std::size_t, kTexts.size()> widths{};
   for (std::size_t i = 0; i < kTexts.size(); ++i) {
-    const int index = H5Tget_member_index(type.id(), kTexts[i].name);
-    if (index < 0) refuse(std::string("has no column ") + kTexts[i].name);
-    const hdf5::Handle member(H5Tget_member_type(type.id(), static_cast<unsigned>(index)),
-                              H5Tclose);
+    const hdf5::Handle member = column(kTexts[i].name);
     widths[i] = H5Tget_size(member.id());
     if (H5Tget_class(member.id()) != H5T_STRING || H5Tis_variable_str(member.id()) > 0 ||
         widths[i] == 0 || widths[i] > 1024) {
@@ -202,6 +214,45 @@ std::array<std::size_t, kTexts.size()> stored_widths(const hdf5::Dataset& datase
     }
   }
   return widths;
+}
+
+[[noreturn]] void refuse_row(const std::filesystem::path& path, const ResultRow& row,
+                             const std::string& why) {
+  throw InputError(path.string() + ": /results: " + std::string(row.statistic) + " of " +
+                   std::string(row.metric) + " of policy " + in_quotes(row.policy) + " at budget " +
+                   in_quotes(row.budget) + " on " + in_quotes(row.trace) + " " + why +
+                   "; replay again with simulate");
+}
+
+void check_row(const std::filesystem::path& path, const ResultRow& row) {
+  if (!std::isfinite(row.value)) refuse_row(path, row, "is no finite number");
+  for (const auto member : {&ResultRow::trace, &ResultRow::policy, &ResultRow::scope,
+                            &ResultRow::budget, &ResultRow::metric, &ResultRow::statistic}) {
+    if ((row.*member).empty()) refuse_row(path, row, "has an empty name");
+  }
+}
+
+/// Two rows that say different things of the same.
+void refuse_conflicts(const std::filesystem::path& path, const std::vector<ResultRow>& rows) {
+  // Equal texts of one file are one text, so that their places tell them apart.
+  const auto place = [](std::string_view text) { return text.data(); };
+  const auto key = [&](const ResultRow& row) {
+    return std::tuple(place(row.policy), row.budget_tokens, place(row.budget),
+                      place(row.parameters), row.layer, row.head, place(row.metric),
+                      place(row.statistic), place(row.trace), place(row.scope));
+  };
+  std::vector<const ResultRow*> order;
+  order.reserve(rows.size());
+  for (const auto& row : rows) order.push_back(&row);
+  std::sort(order.begin(), order.end(),
+            [&](const ResultRow* a, const ResultRow* b) { return key(*a) < key(*b); });
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const ResultRow& a = *order[i - 1];
+    const ResultRow& b = *order[i];
+    if ((a.value != b.value || a.steps != b.steps) && key(a) == key(b)) {
+      refuse_row(path, a, "is there twice with different numbers");
+    }
+  }
 }
 
 }  // namespace
@@ -282,8 +333,10 @@ Results read_hdf5_results(const std::filesystem::path& path) {
                H5P_DEFAULT, records.data());
     for (std::size_t i = 0; i < count; ++i) {
       results.rows.push_back(unpack(records.data() + i * layout.bytes(), layout, results));
+      check_row(path, results.rows.back());
     }
   });
+  refuse_conflicts(path, results.rows);
   return results;
 }
 

@@ -124,7 +124,8 @@ void write_csv(const Results& results, const std::filesystem::path& path, bool o
 /// Attributes schema_version, manifest, partial; compound dataset /results (see
 /// simulator/RESULTS.md). The file is made in memory first.
 void write_hdf5(const Results& results, const std::filesystem::path& path, bool overwrite = false);
-/// Throws InputError.
+/// Throws InputError, also for values that are not finite, empty names and rows that contradict
+/// each other.
 Results read_hdf5_results(const std::filesystem::path& path);
 
 }  // namespace kvreplay

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "traces/npy.hpp"
+#include "traces/quoted.hpp"
 
 namespace kvreplay {
 namespace {
@@ -24,8 +25,7 @@ DumpFormat parse_dump_format(std::string_view text) {
   if (text == "text") return DumpFormat::text;
   if (text == "csv") return DumpFormat::csv;
   if (text == "npy") return DumpFormat::npy;
-  throw std::invalid_argument("unknown format \"" + std::string(text) +
-                              "\"; valid are text, csv, npy");
+  throw std::invalid_argument("unknown format " + in_quotes(text) + "; valid are text, csv, npy");
 }
 
 void dump(const RowSource& source, HeadSlot slot, RowRange range, DumpFormat format,

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "traces/quoted.hpp"
+
 namespace kvreplay::npy {
 namespace {
 
@@ -41,14 +43,14 @@ class Dictionary {
         header.shape = tuple();
         seen_shape = true;
       } else {
-        reject("the .npy header has an unexpected or repeated key \"" + key + "\"");
+        reject("the .npy header has an unexpected or repeated key " + in_quotes(key));
       }
       if (!take(',') && peek() != '}') damaged();
     }
     if (!seen_type || !seen_order || !seen_shape) damaged();
     if (type != "<f2" && type != "<f4" && type != "<f8")
-      reject("the array has type \"" + type +
-             "\" instead of float16, float32 or float64; convert it with "
+      reject("the array has type " + in_quotes(type) +
+             " instead of float16, float32 or float64; convert it with "
              "array.astype(numpy.float32)");
     if (fortran) reject("the array is in Fortran order; convert it with numpy.ascontiguousarray");
     header.width = static_cast<std::size_t>(type[2] - '0');

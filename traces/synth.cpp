@@ -167,11 +167,6 @@ void synthesize(const SynthOptions& options, const std::filesystem::path& path, 
   const TraceInfo info = describe(options);
   TraceWriter writer(path, info, overwrite);
   RowRecorder recorder(writer, options.encoding);
-  std::vector<SynthHead> heads;
-  for (std::uint32_t layer = 0; layer < options.layers; ++layer)
-    for (std::uint32_t head = 0; head < options.heads; ++head)
-      heads.emplace_back(options, layer, head);
-
   const auto stop_if_asked = [&] {
     try {
       control.throw_if_stopped();
@@ -191,9 +186,10 @@ void synthesize(const SynthOptions& options, const std::filesystem::path& path, 
         stop_if_asked();
         rows.assign(range.values(), 0.0F);
         lse.resize(range.size());
+        SynthHead values(options, layer, head);  // made again for each block: all of them at once
+                                                 // would take memory by the number of heads
         for (std::uint32_t i = range.first; i < range.last; ++i)
-          lse[i - first] = heads[std::size_t{layer} * options.heads + head].fill(
-              i, std::span(rows).subspan((i - first) * width, i + 1));
+          lse[i - first] = values.fill(i, std::span(rows).subspan((i - first) * width, i + 1));
         recorder.write({layer, head}, range, rows, lse);
       }
     }

@@ -50,7 +50,7 @@ class SynthHead {
   std::vector<float> band_;  // by i - j
 };
 
-/// Writes the trace `path`. Memory: one block of 64 rows, plus two vectors of n floats a head.
+/// Writes the trace `path`. Memory: one block of 64 rows and two vectors of n floats.
 void synthesize(const SynthOptions& options, const std::filesystem::path& path, bool overwrite,
                 const RunControl& control = {});
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "traces/quoted.hpp"
+
 namespace kvreplay {
 
 std::string_view name(Encoding encoding) {
@@ -20,8 +22,8 @@ std::string_view name(Encoding encoding) {
 Encoding parse_encoding(std::string_view text) {
   for (const Encoding encoding : {Encoding::fp16, Encoding::fp32, Encoding::u16log})
     if (text == name(encoding)) return encoding;
-  throw std::invalid_argument("unknown encoding \"" + std::string(text) +
-                              "\"; valid are fp16, fp32, u16log");
+  throw std::invalid_argument("unknown encoding " + in_quotes(text) +
+                              "; valid are fp16, fp32, u16log");
 }
 
 std::size_t bytes_per_value(Encoding encoding) {
@@ -59,7 +61,7 @@ std::string inconsistency(const TraceInfo& info) {
            number(info.layers.size()) + " are recorded";
   for (const LayerAttention& layer : info.attention)
     if (layer.type != "full" && layer.type != "window")
-      return "the attention type \"" + layer.type + "\" is neither full nor window";
+      return "the attention type " + in_quotes(layer.type) + " is neither full nor window";
   if (!info.token_ids.empty() && info.token_ids.size() != info.tokens)
     return number(info.token_ids.size()) + " token ids do not match " + number(info.tokens) +
            " tokens";

@@ -20,9 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string megabytes(std::uint64_t bytes) {
-  return std::to_string((bytes + 999'999) / 1'000'000) + " MB";
-}
+constexpr std::uint64_t kMegabyte = 1'000'000;
 
 // Of all datasets; generous with the metadata of each.
 std::uint64_t file_bytes(const TraceInfo& info) {
@@ -38,9 +36,11 @@ void check_space(const fs::path& path, const TraceInfo& info) {
   const std::uint64_t available = std::uint64_t{disk.f_bavail} * disk.f_frsize;
   const std::uint64_t needed = file_bytes(info);
   if (needed > available)
-    throw OutputError(path.string() + ": the trace needs up to " + megabytes(needed) +
-                      " but the disk has " + megabytes(available) +
-                      " free; record fewer tokens, layers or heads, or write elsewhere");
+    // Rounded apart, so that the two never read the same.
+    throw OutputError(path.string() + ": the trace needs up to " +
+                      std::to_string((needed + kMegabyte - 1) / kMegabyte) +
+                      " MB but the disk has " + std::to_string(available / kMegabyte) +
+                      " MB free; record fewer tokens, layers or heads, or write elsewhere");
 }
 
 }  // namespace

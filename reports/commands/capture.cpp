@@ -20,6 +20,7 @@
 #include "reports/commands/whole_number.hpp"
 #include "traces/mapped_file.hpp"
 #include "traces/output_file.hpp"
+#include "traces/quoted.hpp"
 #include "traces/sha256.hpp"
 
 namespace kvreplay::commands {
@@ -57,7 +58,7 @@ std::vector<std::uint32_t> parse_ids(std::string text, std::uint32_t vocabulary)
   std::vector<std::uint32_t> ids;
   for (std::string word; words >> word;) {
     if (word.find_first_not_of("0123456789") != std::string::npos || word.size() > 9)
-      throw std::invalid_argument("--tokens: \"" + word + "\" is no token id");
+      throw std::invalid_argument("--tokens: " + in_quotes(word) + " is no token id");
     const auto id = static_cast<std::uint32_t>(std::stoul(word));
     if (id >= vocabulary)
       throw std::invalid_argument("--tokens: id " + word + " is outside the vocabulary of " +
@@ -70,17 +71,22 @@ std::vector<std::uint32_t> parse_ids(std::string text, std::uint32_t vocabulary)
 
 struct Prompt {
   std::vector<std::uint32_t> ids;
-  std::size_t given = 0;  ///< before --max-tokens
+  bool all = true;  ///< false: cut by --max-tokens
   std::string origin;
 };
 
-Prompt read_prompt(const po::variables_map& options, const Tokenizer& tokenizer) {
+Prompt read_prompt(const po::variables_map& options, const Tokenizer& tokenizer,
+                   const RunControl& control) {
   if (options.count("text") + options.count("tokens") != 1)
     throw std::invalid_argument("give the prompt by either --text or --tokens");
+  const std::size_t most = options.count("max-tokens") > 0
+                               ? options["max-tokens"].as<std::uint32_t>()
+                               : TraceInfo::kMostTokens;
   Prompt prompt;
   if (options.count("text") > 0) {
     prompt.origin = options["text"].as<std::string>();
-    prompt.ids = tokenizer.encode(read_text(prompt.origin));
+    prompt.ids =  // one more than needed tells whether that is all
+        tokenizer.encode_first(most + 1, read_text(prompt.origin), true, control);
   } else {
     prompt.origin = "--tokens";
     std::string list = options["tokens"].as<std::string>();
@@ -91,13 +97,13 @@ Prompt read_prompt(const po::variables_map& options, const Tokenizer& tokenizer)
     prompt.ids = parse_ids(list, tokenizer.vocabulary_size());
   }
   if (prompt.ids.empty()) throw InputError(prompt.origin + ": the text has no tokens");
-  prompt.given = prompt.ids.size();
-  if (options.count("max-tokens") > 0)
-    prompt.ids.resize(
-        std::min<std::size_t>(prompt.given, options["max-tokens"].as<std::uint32_t>()));
-  if (prompt.ids.size() > TraceInfo::kMostTokens)
-    throw std::invalid_argument("the prompt has " + std::to_string(prompt.ids.size()) +
-                                " tokens, more than a trace holds; use --max-tokens");
+  if (prompt.ids.size() > most) {
+    if (options.count("max-tokens") == 0)
+      throw std::invalid_argument("the prompt has more tokens than the " + std::to_string(most) +
+                                  " that a trace holds; use --max-tokens");
+    prompt.ids.resize(most);
+    prompt.all = false;
+  }
   return prompt;
 }
 
@@ -213,7 +219,7 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
     throw InputError(model_path.string() + ": the tokenizer knows " +
                      std::to_string(tokenizer->vocabulary_size()) + " tokens, the embedding " +
                      std::to_string(config.vocabulary));
-  Prompt prompt = read_prompt(options, *tokenizer);
+  Prompt prompt = read_prompt(options, *tokenizer, control);
   request.prompt = std::move(prompt.ids);
   check_context(options, config, request);
   const bool overwrite = options["overwrite"].as<bool>();
@@ -225,19 +231,20 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   else
     decoding << "temperature " << request.temperature << ", seed " << request.seed;
   TraceInfo info = plan_trace(config, request, layers, heads, encoding);
-  info.source = "capture of " + prompt.origin + ", " + std::to_string(info.prompt_tokens) + " of " +
-                std::to_string(prompt.given) + " tokens, " + std::to_string(request.generate) +
-                " generated at most, " + decoding.str();
+  const std::string how_many =
+      (prompt.all ? "all " : "the first ") + std::to_string(info.prompt_tokens) + " tokens";
+  info.source = "capture of " + prompt.origin + ", " + how_many + ", " +
+                std::to_string(request.generate) + " generated at most, " + decoding.str();
 
   const std::uint64_t weights = LlamaWeights::values(file) * sizeof(float);
   const std::uint64_t buffers = record ? Recorder::buffer_bytes(info) : 0;
   const std::uint64_t working = CpuModel::working_bytes(config, cpu, info.tokens) + buffers;
-  print("model", config.name + " (" + config.architecture + ", " + std::to_string(config.layers) +
-                     " layers, " + std::to_string(config.heads) + " heads, " +
-                     std::to_string(config.kv_heads) + " KV heads, head size " +
+  print("model", printable(config.name) + " (" + config.architecture + ", " +
+                     std::to_string(config.layers) + " layers, " + std::to_string(config.heads) +
+                     " heads, " + std::to_string(config.kv_heads) + " KV heads, head size " +
                      std::to_string(config.head_size) + ") from " + model_path.string());
-  print("prompt", std::to_string(info.prompt_tokens) + " of the " + std::to_string(prompt.given) +
-                      " tokens of " + prompt.origin + ", then up to " +
+  print("prompt", how_many + " of " + printable(prompt.origin) +
+                      (prompt.all ? "" : " (the rest is not tokenised)") + ", then up to " +
                       std::to_string(request.generate) + " generated, " + decoding.str());
   print("records", record ? std::to_string(layers.size()) + " layers x " +
                                 std::to_string(heads.size()) + " heads as " +

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <new>
 #include <string>
@@ -16,6 +18,7 @@
 #include "reports/commands/exit_codes.hpp"
 #include "reports/commands/help.hpp"
 #include "reports/commands/progress_line.hpp"
+#include "traces/quoted.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -29,6 +32,34 @@ void stop_on_signals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends the program at once
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A reader of the output that leaves (`| head`) must not end the work: writing then fails with
+  // EPIPE and run() says so after the results are safe.
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+/// Paths and names in a message may hold anything; the middle of a very long one is left out.
+std::string one_line(const std::string& message) {
+  constexpr std::size_t kStart = 1500;
+  constexpr std::size_t kEnd = 500;
+  if (message.size() <= kStart + kEnd) return printable(message);
+  return printable(message.substr(0, kStart)) + " ... " +
+         printable(message.substr(message.size() - kEnd));
+}
+
+/// What cannot be caught in run(), such as a thread that the system refuses to a library.
+[[noreturn]] void end_on_fault() {
+  std::string what = "of an unknown kind";
+  if (const auto fault = std::current_exception()) {
+    try {
+      std::rethrow_exception(fault);
+    } catch (const std::exception& error) {
+      what = one_line(error.what());
+    } catch (...) {  // NOLINT(bugprone-empty-catch): there is no text to it
+    }
+  }
+  std::cerr << "kvreplay: unexpected fault: " << what
+            << "; if the system has no threads left, fewer --threads may do" << std::endl;
+  std::_Exit(kUnexpected);
 }
 
 /// Files are mapped into memory: where one shrinks or its disk fails meanwhile, touching it raises
@@ -97,13 +128,13 @@ std::vector<Command> family(const std::vector<Command>& commands, const std::str
     for (const auto& member : members) {
       names += (names.empty() ? "" : ", ") + member.name.substr(words[0].size() + 1);
     }
-    const std::string given = words.size() > 1 ? ", not \"" + words[1] + "\"" : "";
+    const std::string given = words.size() > 1 ? ", not " + in_quotes(words[1]) : "";
     throw std::invalid_argument("\"" + words[0] + "\" is followed by one of: " + names + given);
   }
   std::vector<std::string> names;
   for (const auto& command : commands) names.push_back(command.name);
   const std::string nearest = nearest_name(words[0], names);
-  throw std::invalid_argument("unknown command \"" + words[0] + "\"" +
+  throw std::invalid_argument("unknown command " + in_quotes(words[0]) +
                               (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?") +
                               " (`kvreplay help` lists all)");
 }
@@ -167,7 +198,8 @@ void dispatch(std::vector<std::string> words, std::string& running) {
 int run(std::vector<std::string> words) {
   std::string running;
   const auto fail = [&running](const std::string& message, ExitCode code) {
-    std::cerr << "kvreplay" << (running.empty() ? "" : " " + running) << ": " << message << "\n";
+    std::cerr << "kvreplay" << (running.empty() ? "" : " " + running) << ": " << one_line(message)
+              << "\n";
     if (code == kUsage && !running.empty()) {
       std::cerr << "`kvreplay help " << running << "` explains the options.\n";
     }
@@ -200,6 +232,7 @@ int run(std::vector<std::string> words) {
 }  // namespace kvreplay::commands
 
 int main(int argc, char** argv) {
+  std::set_terminate(kvreplay::commands::end_on_fault);
   kvreplay::commands::stop_on_signals();
   kvreplay::commands::handle_faults_of_files();
   return kvreplay::commands::run({argv + 1, argv + argc});

@@ -350,6 +350,11 @@ void run(const po::variables_map& options, const RunControl& control) {
     add_rows(plan, outcome, results);
     outcome.units = {};  // they are rows now
   }
+  if (results.partial && std::all_of(traces.begin(), traces.end(), [](const auto& trace) {
+        return trace.outcome.units_done == 0;
+      })) {
+    throw Interrupted("interrupted before anything was measured; no file is written or replaced");
+  }
   facts.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   results.manifest_json = manifest_json(traces, facts);
   if (outputs.hdf5) write_hdf5(results, *outputs.hdf5, overwrite);

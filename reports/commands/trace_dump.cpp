@@ -8,6 +8,7 @@
 #include "reports/commands/whole_number.hpp"
 #include "traces/dump.hpp"
 #include "traces/output_file.hpp"
+#include "traces/quoted.hpp"
 #include "traces/trace_reader.hpp"
 
 namespace kvreplay::commands {
@@ -17,8 +18,8 @@ namespace {
 RowRange parse_rows(const std::string& text, std::uint32_t rows) {
   const auto refuse = [&]() -> std::uint32_t {
     throw std::invalid_argument(
-        "--rows \"" + text +
-        "\" is not A, A:B, A: or :B with 0 <= A < B <= " + std::to_string(rows));
+        "--rows " + in_quotes(text) +
+        " is not A, A:B, A: or :B with 0 <= A < B <= " + std::to_string(rows));
   };
   const auto number = [&](std::string_view digits) {
     std::uint32_t value = 0;

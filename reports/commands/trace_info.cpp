@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/commands/command.hpp"
+#include "traces/quoted.hpp"
 #include "traces/trace_reader.hpp"
 
 namespace kvreplay::commands {
@@ -51,7 +52,7 @@ void print(std::ostream& out, const TraceReader& trace) {
     out << key << std::string(16 - std::string_view(key).size(), ' ') << value << "\n";
   };
   const auto text = [&line](const char* key, const std::string& value) {
-    if (!value.empty()) line(key, value);
+    if (!value.empty()) line(key, printable(value));
   };
   const auto number = [](auto value) { return std::to_string(value); };
   line("file", trace.path().string());

@@ -43,7 +43,8 @@ TEST_CASE("merging by heap equals merging by definition") {
       if (table.add(left, right, {static_cast<std::uint32_t>(random() % 20), symbols})) ++symbols;
       CHECK_FALSE(table.add(left, right, {0, 0}));
     }
-    Merger merger(table);
+    const kvreplay::RunControl control;
+    Merger merger(table, control);
     for (int i = 0; i < 10; ++i) {
       std::vector<std::uint32_t> piece(random() % 40);
       for (auto& symbol : piece) symbol = random() % letters;

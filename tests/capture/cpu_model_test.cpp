@@ -3,7 +3,11 @@
 #include "capture/cpu_model.hpp"
 
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 
+#include "capture/capture.hpp"
+#include "capture/tokenizer.hpp"
 #include "dense_rows.hpp"
 #include "paths.hpp"
 #include "tiny_model.hpp"
@@ -222,6 +226,51 @@ TEST_CASE("a model that this runtime does not compute is refused with its reason
   write_file(folder / "mamba.gguf", other);
   CHECK_THROWS_WITH(read_llama_config(GgufFile(folder / "mamba.gguf")),
                     Contains("\"mamba\"") && Contains("\"llama\""));
+}
+
+TEST_CASE("a count of layers that the file's tensors cannot make is refused at once") {
+  TinyModel model;
+  model.randomise(1);
+  const TemporaryFolder folder;
+  for (const std::uint32_t layers : {3U, 1U << 24}) {
+    const GgufFile file = write_model(folder, model.gguf({{"block_count", layers}}));
+    CHECK_THROWS_WITH(
+        read_llama_config(file),
+        Contains("llama.block_count is " + std::to_string(layers)) && Contains("21 tensors"));
+  }
+}
+
+TEST_CASE("logits that are no numbers end a capture with the place of the first") {
+  TinyModel model;
+  model.randomise(1);
+  std::string where = "the logit of token id 0 after position 0 is";
+  SECTION("a norm") {
+    model.weights["output_norm.weight"][3] = std::nanf("");
+  }
+  SECTION("the last feed-forward product") {
+    model.weights["blk.1.ffn_down.weight"][5] = std::numeric_limits<float>::infinity();
+  }
+  SECTION("the head's row of one token") {
+    model.weights["output.weight"][7 * model.embedding] = std::nanf("");
+    where = "the logit of token id 7 after position 0 is";
+  }
+  const TemporaryFolder folder;
+  const GgufFile file = write_model(folder, model.gguf());
+  CpuModel cpu(file, read_llama_config(file), {});
+  const auto tokenizer = Tokenizer::from_gguf(file);
+  CaptureRequest request;
+  request.prompt = {1, 4, 5};
+  const auto refused = [&] {
+    CHECK_THROWS_AS(capture(cpu, *tokenizer, request, nullptr, {}), InputError);
+    CHECK_THROWS_WITH(capture(cpu, *tokenizer, request, nullptr, {}),
+                      Contains("model \"tiny\"") && Contains(where));
+  };
+  request.log_probabilities = true;
+  refused();
+  request.log_probabilities = false;
+  request.generate = 1;
+  where.replace(where.find("position 0"), 10, "position 2");
+  refused();
 }
 
 }  // namespace kvreplay::testing

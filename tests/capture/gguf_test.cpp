@@ -165,12 +165,12 @@ TEST_CASE("metadata of every type is found") {
   CHECK(file.find_strings("absent") == std::nullopt);
   CHECK(file.find_integers("absent") == std::nullopt);
   CHECK(file.find_reals("absent") == std::nullopt);
-  CHECK_THROWS_WITH(file.get_unsigned("absent"), Contains("'absent'") && Contains("m.gguf"));
+  CHECK_THROWS_WITH(file.get_unsigned("absent"), Contains("\"absent\"") && Contains("m.gguf"));
   CHECK_THROWS_AS(file.get_real("absent"), InputError);
   CHECK_THROWS_AS(file.get_string("absent"), InputError);
 
   CHECK_THROWS_WITH(file.find_unsigned("string"),
-                    Contains("'string' is of type string") && Contains("an integer is expected"));
+                    Contains("\"string\" is of type string") && Contains("an integer is expected"));
   CHECK_THROWS_WITH(file.find_unsigned("integers"), Contains("an array of type i16"));
   CHECK_THROWS_WITH(file.find_unsigned("i8"), Contains("negative"));
   CHECK_THROWS_AS(file.find_unsigned("bool"), InputError);
@@ -208,7 +208,7 @@ TEST_CASE("tensors are found where they lie") {
   CHECK(file.tensor("weight", std::vector<std::uint64_t>{32, 2}).data.size() == 68);
 
   CHECK_THROWS_WITH(file.tensor("absent", std::vector<std::uint64_t>{3}),
-                    Contains("no tensor 'absent'") && Contains("m.gguf"));
+                    Contains("no tensor \"absent\"") && Contains("m.gguf"));
   CHECK_THROWS_WITH(file.tensor("weight", std::vector<std::uint64_t>{2, 32}),
                     Contains("{32, 2}") && Contains("{2, 32}"));
   CHECK_THROWS_AS(file.tensor("weight", std::vector<std::uint64_t>{32}), InputError);
@@ -262,7 +262,7 @@ TEST_CASE("counts and lengths that cannot be are refused") {
     return with(gguf_array, raw(element) + raw(count) + payload);
   };
   CHECK_THAT(with(gguf_string, raw<std::uint64_t>(kHuge)),
-             Contains("'wrong'") && Contains("18446744073709551615") && Contains("at byte"));
+             Contains("\"wrong\"") && Contains("18446744073709551615") && Contains("at byte"));
   CHECK_THAT(with(gguf_string, raw<std::uint64_t>(100000)), Contains("are left"));
   CHECK_THAT(with(13, "x"), Contains("value type 13 does not exist"));
   CHECK_THAT(array(gguf_u8, kHuge, ""), Contains("elements"));
@@ -279,7 +279,7 @@ TEST_CASE("counts and lengths that cannot be are refused") {
   CHECK_THAT(refusal(sample(3, 32).value(std::string(70000, 'k'), gguf_u8, "x").bytes()),
              Contains("65535"));
   CHECK_THAT(refusal(sample(3, 32).value("u8", gguf_u8, "x").bytes()),
-             Contains("'u8'") && Contains("twice"));
+             Contains("\"u8\"") && Contains("twice"));
 
   std::string counts = sample(3, 32).bytes();
   counts.replace(8, 8, raw<std::uint64_t>(kHuge));
@@ -300,7 +300,7 @@ TEST_CASE("tensor entries that cannot be are refused") {
                        std::uint64_t offset) {
     return refusal(sample(3, 32).tensor_at("wrong", dims, type, offset).bytes());
   };
-  const auto named = Contains("'wrong'");
+  const auto named = Contains("\"wrong\"");
   CHECK_THAT(with({}, kF32, 0), named && Contains("0 dimensions"));
   CHECK_THAT(with({1, 1, 1, 1, 1}, kF32, 0), named && Contains("5 dimensions"));
   CHECK_THAT(with({3, 0}, kF32, 0), named && Contains("impossible dimensions {3, 0}"));
@@ -312,10 +312,10 @@ TEST_CASE("tensor entries that cannot be are refused") {
   CHECK_THAT(with({1}, kF32, 4), named && Contains("multiple of the alignment 32"));
   CHECK_THAT(with({1}, kF32, kHuge - 31), named && Contains("bytes of data"));
   CHECK_THAT(with({1 << 20}, kF32, 256), named && Contains("4194304"));
-  CHECK_THAT(with({1}, kF32, 32), named && Contains("'weight'") && Contains("overlap"));
+  CHECK_THAT(with({1}, kF32, 32), named && Contains("\"weight\"") && Contains("overlap"));
   CHECK_THAT(with({1}, kF32, 64), named && Contains("overlap"));
   CHECK_THAT(refusal(sample(3, 32).tensor("norm", {1}, kF32, floats({1})).bytes()),
-             Contains("'norm'") && Contains("twice"));
+             Contains("\"norm\"") && Contains("twice"));
   CHECK_THAT(refusal(sample(3, 32).tensor(std::string(65, 'n'), {1}, kF32, floats({1})).bytes()),
              Contains("64"));
 
@@ -339,7 +339,7 @@ TEST_CASE("a type that cannot be decoded is refused only where it is used") {
   CHECK(file.find_tensor("future")->data.empty());
   CHECK_THROWS_WITH(
       file.tensor("q2", std::vector<std::uint64_t>{256}),
-      Contains("m.gguf") && Contains("'q2'") && Contains("Q2_K (type 10)") && Contains("Q6_K"));
+      Contains("m.gguf") && Contains("\"q2\"") && Contains("Q2_K (type 10)") && Contains("Q6_K"));
   CHECK_THROWS_WITH(file.tensor("future", std::vector<std::uint64_t>{5}), Contains("type 99"));
 }
 

@@ -1,6 +1,8 @@
 // What a tokenizer does with a vocabulary, and laws that hold for any text.
 #include "capture/tokenizer.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <ctime>
@@ -180,6 +182,96 @@ TEST_CASE("SentencePiece BPE joins by score") {
   CHECK(builder.tokenizer()->encode("ab", false) == Ids{ab});
   CHECK(builder.tokenizer()->encode(" a", false) == Ids{space_a});
   CHECK(builder.tokenizer()->encode("a", false) == Ids{a});
+}
+
+TEST_CASE("SentencePiece text is cut only where whole-text merging would not join") {
+  std::mt19937_64 random(11);
+  auto builder = sentencepiece_bytes();
+  builder.add_space_prefix = false;
+  const auto first = static_cast<std::uint32_t>(builder.tokens->size());
+  for (const char letter : {'a', 'b', 'c', 'd'}) builder.add(std::string(1, letter), 1, -1000);
+  while (builder.tokens->size() < first + 24) {
+    std::string token;
+    for (auto length = 2 + random() % 3; length > 0; --length)
+      token.push_back("abcd"[random() % 4]);
+    const auto known = std::find(builder.tokens->begin(), builder.tokens->end(), token);
+    if (known == builder.tokens->end()) builder.add(token, 1, -static_cast<float>(random() % 9));
+  }
+  const auto tokenizer = builder.tokenizer();
+  const auto id_of = [&](const std::string& token) {
+    return static_cast<std::uint32_t>(
+        std::find(builder.tokens->begin(), builder.tokens->end(), token) - builder.tokens->begin());
+  };
+  for (int i = 0; i < 300; ++i) {
+    std::vector<std::string> symbols;  // the rule itself, over the whole text at once
+    std::string text;
+    for (auto length = random() % 40; length > 0; --length)
+      text += symbols.emplace_back(1, "abcd"[random() % 4]);
+    for (;;) {
+      std::size_t best = symbols.size();
+      float score = 0;
+      for (std::size_t at = 0; at + 1 < symbols.size(); ++at) {
+        const auto id = id_of(symbols[at] + symbols[at + 1]);
+        if (id == builder.tokens->size()) continue;
+        if (best == symbols.size() || (*builder.scores)[id] > score) {
+          best = at;
+          score = (*builder.scores)[id];
+        }
+      }
+      if (best == symbols.size()) break;
+      symbols[best] += symbols[best + 1];
+      symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+    }
+    Ids expected;
+    std::transform(symbols.begin(), symbols.end(), std::back_inserter(expected), id_of);
+    INFO(text);
+    REQUIRE(tokenizer->encode(text, false) == expected);
+  }
+}
+
+TEST_CASE("the first ids are those of the whole text") {
+  std::mt19937_64 random(8);
+  const auto data = kvreplay::testing::test_data() / "tokenizer";
+  std::vector<std::unique_ptr<kvreplay::Tokenizer>> tokenizers;
+  for (const auto* pre : {"gpt-2", "smollm", "llama-bpe", "qwen2"}) {
+    auto builder = small_bpe(data, pre);
+    builder.add_eos = true;
+    tokenizers.push_back(builder.tokenizer());
+  }
+  auto builder = sentencepiece_bytes();
+  builder.add_eos = true;
+  for (const auto* token : {"\u2581", "a", "t", "h", "e", "th", "the", "\u2581the", "e\u2581t"})
+    builder.add(token, 1, -static_cast<float>(builder.tokens->size()));
+  tokenizers.push_back(builder.tokenizer());
+  for (const auto& tokenizer : tokenizers) {
+    for (int i = 0; i < 300; ++i) {
+      const auto text = random_text(random);
+      const auto all = tokenizer->encode(text);
+      const std::size_t most = random() % (all.size() + 2);
+      INFO(text);
+      REQUIRE(
+          tokenizer->encode_first(most, text, true, {}) ==
+          Ids(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(most, all.size()))));
+    }
+  }
+}
+
+TEST_CASE("few tokens of a long text take no long time, and one long word can be interrupted") {
+  auto builder = sentencepiece_bytes();
+  for (const auto* token : {"\u2581", "a", "aa", "\u2581a"})
+    builder.add(token, 1, -static_cast<float>(builder.tokens->size()));
+  const std::atomic<bool> stop{true};
+  kvreplay::RunControl stopped;
+  stopped.stop = &stop;
+  std::string text;
+  while (text.size() < 300'000) text += "a aa ";
+  for (const auto& tokenizer :
+       {builder.tokenizer(),
+        small_bpe(kvreplay::testing::test_data() / "tokenizer", "llama-bpe").tokenizer()}) {
+    const std::string word(300'000, 'a');
+    CHECK(tokenizer->encode_first(10, text, true, {}).size() == 10);
+    CHECK_THROWS_AS(tokenizer->encode_first(10, word, true, stopped), kvreplay::Interrupted);
+  }
 }
 
 TEST_CASE("pieces join to the text again") {

@@ -48,7 +48,7 @@ TEST_CASE("capture prints what ran and writes a trace that reads back") {
   CHECK(run.exit_code == 0);
   CHECK(run.err.empty());
   for (const char* line :
-       {"100 of the 175 tokens", "up to 20 generated, greedy", "3 layers x 2 heads as u16log",
+       {"the first 100 tokens of", "up to 20 generated, greedy", "3 layers x 2 heads as u16log",
         "of memory", "tokens/s", "perplexity ", "over 99 predicted", "120 tokens, row sums within"})
     CHECK_THAT(run.out, Contains(line));
   const TraceReader reader(out);

@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -55,6 +57,7 @@ TEST_CASE("results survive a file") {
   while (written.rows.size() < 20000) {  // several chunks
     auto row = written.rows[written.rows.size() % 2];
     row.value = static_cast<double>(written.rows.size()) / 7;
+    row.budget_tokens = static_cast<std::uint32_t>(written.rows.size());
     written.rows.push_back(row);
   }
   write_hdf5(written, folder / "r.h5");
@@ -102,6 +105,75 @@ TEST_CASE("files that are no results are refused") {
   CHECK_THROWS_WITH(read_hdf5_results(folder / "future.h5"), Catch::Contains("schema version 99"));
   CHECK_THROWS_AS(write_csv(some_results(), folder / "no" / "r.csv"), OutputError);
   CHECK_THROWS_AS(write_hdf5(some_results(), folder / "no" / "r.h5"), OutputError);
+}
+
+TEST_CASE("a results table with a column missing or of another type is refused") {
+  const TemporaryFolder folder;
+  write_hdf5(some_results(), folder / "r.h5");
+  // The same table, one column left out or changed to single bytes.
+  const auto rewritten = [&](std::string_view column, bool keep) {
+    const auto path = folder / "changed.h5";
+    const auto original = hdf5::File::open(folder / "r.h5").dataset("/results").type();
+    std::vector<hdf5::Handle> types;
+    std::vector<std::string> names;
+    std::size_t bytes = 0;
+    for (int i = 0; i < H5Tget_nmembers(original.id()); ++i) {
+      char* const name = H5Tget_member_name(original.id(), static_cast<unsigned>(i));
+      const bool chosen = column == name;
+      if (!chosen || keep) {
+        names.emplace_back(name);
+        types.emplace_back(chosen ? H5Tcopy(H5T_STD_U8LE)
+                                  : H5Tget_member_type(original.id(), static_cast<unsigned>(i)),
+                           H5Tclose);
+        bytes += H5Tget_size(types.back().id());
+      }
+      H5free_memory(name);
+    }
+    std::vector<hdf5::Member> members;
+    std::size_t offset = 0;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      members.push_back({names[i].c_str(), offset, types[i].id()});
+      offset += H5Tget_size(types[i].id());
+    }
+    auto file = hdf5::File::create(path);
+    file.set<std::uint64_t>("schema_version", 1);
+    file.set_text("manifest", "{}");
+    const hdf5::Handle type = hdf5::compound_type(bytes, members);
+    const std::uint64_t rows = 2;
+    file.create_dataset("/results", type.id(), {&rows, 1})
+        .write(type.id(), std::vector<std::byte>(rows * bytes, std::byte{'1'}).data());
+    file.close();
+    return path;
+  };
+  for (const char* column : {"trace", "policy", "parameters", "scope", "budget", "metric",
+                             "statistic", "budget_tokens", "layer", "head", "value", "steps"}) {
+    CHECK_THROWS_WITH(read_hdf5_results(rewritten(column, false)),
+                      Catch::Contains(std::string("has no column ") + column));
+    CHECK_THROWS_WITH(read_hdf5_results(rewritten(column, true)),
+                      Catch::Contains(std::string("has a column ") + column));
+  }
+}
+
+TEST_CASE("results that cannot be true are refused") {
+  const TemporaryFolder folder;
+  const auto refused = [&](auto change, const std::string& why) {
+    Results results = some_results();
+    change(results);
+    write_hdf5(results, folder / "r.h5");
+    CHECK_THROWS_AS(read_hdf5_results(folder / "r.h5"), InputError);
+    CHECK_THROWS_WITH(read_hdf5_results(folder / "r.h5"), Catch::Contains(why));
+  };
+  refused([](Results& r) { r.rows[1].value = std::nan(""); }, "is no finite number");
+  refused([](Results& r) { r.rows[1].value = std::numeric_limits<double>::infinity(); },
+          "is no finite number");
+  refused([](Results& r) { r.rows[0].policy = ""; }, "has an empty name");
+  refused([](Results& r) { r.rows[0].scope = ""; }, "has an empty name");
+  refused(
+      [](Results& r) {
+        r.rows.push_back(r.rows[0]);
+        r.rows.back().value = 0.2;
+      },
+      "is there twice with different numbers");
 }
 
 TEST_CASE("damaged results files never crash the reader") {
