@@ -118,8 +118,7 @@ Detail parse_detail(std::string_view text) {
   for (const auto detail : {Detail::overall, Detail::layer, Detail::head}) {
     if (name(detail) == text) return detail;
   }
-  throw std::invalid_argument("unknown detail \"" + std::string(text) +
-                              "\" (overall, layer, head)");
+  throw std::invalid_argument("unknown detail " + in_quotes(text) + " (overall, layer, head)");
 }
 
 std::uint64_t ReplayPlan::rows() const {

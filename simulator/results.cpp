@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <tuple>
 
 #include "traces/errors.hpp"
@@ -233,23 +234,23 @@ void check_row(const std::filesystem::path& path, const ResultRow& row) {
 }
 
 /// Two rows that say different things of the same.
-void refuse_conflicts(const std::filesystem::path& path, const std::vector<ResultRow>& rows) {
+void refuse_conflicts(const std::filesystem::path& path, const ResultRows& rows) {
   // Equal texts of one file are one text, so that their places tell them apart.
   const auto place = [](std::string_view text) { return text.data(); };
-  const auto key = [&](const ResultRow& row) {
+  const auto key = [&](std::uint32_t position) {
+    const ResultRow row = rows[position];
     return std::tuple(place(row.policy), row.budget_tokens, place(row.budget),
                       place(row.parameters), row.layer, row.head, place(row.metric),
                       place(row.statistic), place(row.trace), place(row.scope));
   };
-  std::vector<const ResultRow*> order;
-  order.reserve(rows.size());
-  for (const auto& row : rows) order.push_back(&row);
+  std::vector<std::uint32_t> order(rows.size());  // kMostRows fits
+  std::iota(order.begin(), order.end(), 0U);
   std::sort(order.begin(), order.end(),
-            [&](const ResultRow* a, const ResultRow* b) { return key(*a) < key(*b); });
+            [&](std::uint32_t a, std::uint32_t b) { return key(a) < key(b); });
   for (std::size_t i = 1; i < order.size(); ++i) {
-    const ResultRow& a = *order[i - 1];
-    const ResultRow& b = *order[i];
-    if ((a.value != b.value || a.steps != b.steps) && key(a) == key(b)) {
+    const ResultRow a = rows[order[i - 1]];
+    const ResultRow b = rows[order[i]];
+    if ((a.value != b.value || a.steps != b.steps) && key(order[i - 1]) == key(order[i])) {
       refuse_row(path, a, "is there twice with different numbers");
     }
   }
@@ -332,8 +333,9 @@ Results read_hdf5_results(const std::filesystem::path& path) {
     hdf5::call(dataset.place(), "read rows", H5Dread, dataset.id(), type.id(), memory, space,
                H5P_DEFAULT, records.data());
     for (std::size_t i = 0; i < count; ++i) {
-      results.rows.push_back(unpack(records.data() + i * layout.bytes(), layout, results));
-      check_row(path, results.rows.back());
+      const ResultRow row = unpack(records.data() + i * layout.bytes(), layout, results);
+      check_row(path, row);
+      results.rows.push_back(row);
     }
   });
   refuse_conflicts(path, results.rows);

@@ -21,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMegabyte = 1'000'000;
+/// Over all layers; each takes about 1.2 kB of memory while it is written.
+constexpr std::uint64_t kMostHeads = 1U << 18;
 
 // Of all datasets; generous with the metadata of each.
 std::uint64_t file_bytes(const TraceInfo& info) {
@@ -234,6 +236,12 @@ TraceWriter::TraceWriter(fs::path path, TraceInfo planned, bool overwrite)
   state.info.pieces.clear();
   if (const auto problem = inconsistency(state.info); !problem.empty())
     throw std::invalid_argument(state.path.string() + ": " + problem);
+
+  if (const std::uint64_t heads = state.info.layers.size() * state.info.heads.size();
+      heads > kMostHeads)
+    throw std::invalid_argument(state.path.string() + ": " + std::to_string(heads) +
+                                " heads over all layers, more than the " +
+                                std::to_string(kMostHeads) + " that one trace may hold");
 
   state.partial = claim_output(state.path, overwrite);
   check_space(state.path, state.info);

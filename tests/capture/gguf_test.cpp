@@ -236,7 +236,7 @@ TEST_CASE("other formats, versions and byte orders are named") {
   const std::string good = sample(3, 32).bytes();
   CHECK(refusal(good).empty());
   CHECK_THAT(refusal("PK\x03\x04" + good),
-             Contains("not a GGUF file") && Contains("starts with 'PK"));
+             Contains("not a GGUF file") && Contains("starts with \"PK"));
   CHECK_THAT(refusal("G"), Contains("not a GGUF file"));
   for (const auto& [version, expected] :
        {std::pair{raw<std::uint32_t>(0x03000000), "big-endian"},

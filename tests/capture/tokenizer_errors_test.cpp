@@ -28,13 +28,13 @@ void check_refused(const VocabularyBuilder& builder, const std::string& why) {
 TEST_CASE("unknown models and pre-tokenizers are named, with the known ones") {
   auto builder = byte_level_bytes();
   builder.model = "t5";
-  check_refused(builder, "tokenizer.ggml.model 't5' is not supported; known are gpt2");
+  check_refused(builder, "tokenizer.ggml.model \"t5\" is not supported; known are gpt2");
   builder.model.reset();
   check_refused(builder, "tokenizer.ggml.model");
   builder = byte_level_bytes();
   builder.pre = "deepseek-llm";
   check_refused(builder,
-                "tokenizer.ggml.pre 'deepseek-llm' is not supported; known are gpt-2, smollm, "
+                "tokenizer.ggml.pre \"deepseek-llm\" is not supported; known are gpt-2, smollm, "
                 "llama-bpe, qwen2");
   builder.pre.reset();
   check_refused(builder, "tokenizer.ggml.pre");
@@ -95,10 +95,10 @@ TEST_CASE("tokens that do not fit") {
   check_refused(builder, "tokenizer.ggml.tokens has no byte token for the byte 65");
   builder = sentencepiece_bytes();
   builder.add("<0xG0>", 6);
-  check_refused(builder, "tokenizer.ggml.tokens[259] '<0xG0>'");
+  check_refused(builder, "tokenizer.ggml.tokens[259] \"<0xG0>\"");
   builder = sentencepiece_bytes();
   builder.add("<0x0a>", 6);
-  check_refused(builder, "tokenizer.ggml.tokens[259] '<0x0a>' is a second token for its byte");
+  check_refused(builder, "tokenizer.ggml.tokens[259] \"<0x0a>\" is a second token for its byte");
 }
 
 TEST_CASE("merges that do not fit") {
@@ -106,15 +106,15 @@ TEST_CASE("merges that do not fit") {
   builder.add("ab");
   const auto check_merge = [&](const std::string& merge, const std::string& why) {
     builder.merges = {"a b", merge};
-    check_refused(builder, "tokenizer.ggml.merges[1] '" + merge + "' " + why);
+    check_refused(builder, "tokenizer.ggml.merges[1] \"" + merge + "\" " + why);
   };
   check_merge("", "is not two tokens with one space between them");
   check_merge("ab", "is not two tokens with one space between them");
   check_merge("a b c", "is not two tokens with one space between them");
-  check_merge(" b", "needs '', which is no normal token");
-  check_merge("a ", "needs '', which is no normal token");
-  check_merge("ab c", "needs 'abc', which is no normal token");
-  check_merge("zz c", "needs 'zz', which is no normal token");
-  check_merge("c zz", "needs 'zz', which is no normal token");
+  check_merge(" b", "needs \"\", which is no normal token");
+  check_merge("a ", "needs \"\", which is no normal token");
+  check_merge("ab c", "needs \"abc\", which is no normal token");
+  check_merge("zz c", "needs \"zz\", which is no normal token");
+  check_merge("c zz", "needs \"zz\", which is no normal token");
   check_merge("a b", "repeats an earlier one");
 }

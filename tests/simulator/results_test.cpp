@@ -57,7 +57,7 @@ TEST_CASE("results survive a file") {
   while (written.rows.size() < 20000) {  // several chunks
     auto row = written.rows[written.rows.size() % 2];
     row.value = static_cast<double>(written.rows.size()) / 7;
-    row.budget_tokens = static_cast<std::uint32_t>(written.rows.size());
+    row.budget_tokens = static_cast<std::uint32_t>(1000 + written.rows.size());
     written.rows.push_back(row);
   }
   write_hdf5(written, folder / "r.h5");
@@ -112,7 +112,7 @@ TEST_CASE("a results table with a column missing or of another type is refused")
   write_hdf5(some_results(), folder / "r.h5");
   // The same table, one column left out or changed to single bytes.
   const auto rewritten = [&](std::string_view column, bool keep) {
-    const auto path = folder / "changed.h5";
+    const auto path = folder / (std::string(column) + (keep ? "-changed.h5" : "-missing.h5"));
     const auto original = hdf5::File::open(folder / "r.h5").dataset("/results").type();
     std::vector<hdf5::Handle> types;
     std::vector<std::string> names;
@@ -138,6 +138,7 @@ TEST_CASE("a results table with a column missing or of another type is refused")
     auto file = hdf5::File::create(path);
     file.set<std::uint64_t>("schema_version", 1);
     file.set_text("manifest", "{}");
+    file.set<std::uint8_t>("partial", 0);
     const hdf5::Handle type = hdf5::compound_type(bytes, members);
     const std::uint64_t rows = 2;
     file.create_dataset("/results", type.id(), {&rows, 1})
@@ -158,22 +159,20 @@ TEST_CASE("results that cannot be true are refused") {
   const TemporaryFolder folder;
   const auto refused = [&](auto change, const std::string& why) {
     Results results = some_results();
-    change(results);
+    ResultRow row = results.rows[0];
+    change(row);
+    results.rows.push_back(row);
+    std::filesystem::remove(folder / "r.h5");
     write_hdf5(results, folder / "r.h5");
     CHECK_THROWS_AS(read_hdf5_results(folder / "r.h5"), InputError);
     CHECK_THROWS_WITH(read_hdf5_results(folder / "r.h5"), Catch::Contains(why));
   };
-  refused([](Results& r) { r.rows[1].value = std::nan(""); }, "is no finite number");
-  refused([](Results& r) { r.rows[1].value = std::numeric_limits<double>::infinity(); },
+  refused([](ResultRow& row) { row.value = std::nan(""); }, "is no finite number");
+  refused([](ResultRow& row) { row.value = std::numeric_limits<double>::infinity(); },
           "is no finite number");
-  refused([](Results& r) { r.rows[0].policy = ""; }, "has an empty name");
-  refused([](Results& r) { r.rows[0].scope = ""; }, "has an empty name");
-  refused(
-      [](Results& r) {
-        r.rows.push_back(r.rows[0]);
-        r.rows.back().value = 0.2;
-      },
-      "is there twice with different numbers");
+  refused([](ResultRow& row) { row.policy = ""; }, "has an empty name");
+  refused([](ResultRow& row) { row.scope = ""; }, "has an empty name");
+  refused([](ResultRow& row) { row.value = 0.2; }, "is there twice with different numbers");
 }
 
 TEST_CASE("damaged results files never crash the reader") {

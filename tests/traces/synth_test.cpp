@@ -151,6 +151,7 @@ TEST_CASE("synthetic options out of range are refused and leave nothing") {
   };
   refused([](SynthOptions& o) { o.tokens = 0; });
   refused([](SynthOptions& o) { o.layers = 0; });
+  refused([](SynthOptions& o) { o.layers = o.heads = o.kv_heads = 4096; });
   refused([](SynthOptions& o) { o.heads = 3, o.kv_heads = 2; });
   refused([](SynthOptions& o) { o.kv_heads = 0; });
   refused([](SynthOptions& o) { o.prompt_tokens = 11; });
