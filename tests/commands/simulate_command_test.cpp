@@ -310,6 +310,19 @@ TEST_CASE("Ctrl-C leaves results that are marked partial") {
   CHECK(!std::filesystem::exists(out + ".partial"));
 }
 
+TEST_CASE("a reader of the output that leaves does not cost the results") {
+  const Bench bench;
+  const std::string script = "('" KVREPLAY_EXECUTABLE "' simulate '" + bench.path("t.h5") +
+                             "' --policy local --budget 20% --out '" + bench.path("r.h5") +
+                             "' 2>/dev/null; echo $? >'" + bench.path("code") + "') | true";
+  CHECK(std::system(script.c_str()) == 0);
+  while (read_text(bench.path("code")).empty())
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  // 0 where all was written before the reader left.
+  CHECK((read_text(bench.path("code")) == "4\n" || read_text(bench.path("code")) == "0\n"));
+  CHECK(!read_hdf5_results(bench.path("r.h5")).rows.empty());
+}
+
 TEST_CASE("policies are listed for people and for programs") {
   const auto text = run_kvreplay("policies");
   CHECK(text.exit_code == 0);
