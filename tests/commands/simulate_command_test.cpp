@@ -292,15 +292,16 @@ TEST_CASE("Ctrl-C leaves results that are marked partial") {
   const TemporaryFolder folder;
   const auto trace = (folder / "t.h5").string();
   const auto out = (folder / "r.h5").string();
-  REQUIRE(run_kvreplay("trace synth --tokens 600 --layers 8 --heads 8 --out '" + trace + "'")
+  REQUIRE(run_kvreplay("trace synth --tokens 128 --layers 64 --heads 32 --out '" + trace + "'")
               .exit_code == 0);
-  // The program gets the signal once it has printed its plan, long before its end.
+  // The signal comes some time after the plan is printed: by then some of the many small units are
+  // done, even where sanitizers slow them down, and most are not.
   const std::string script =
       "'" KVREPLAY_EXECUTABLE "' simulate '" + trace +
       "' --policy topk-row,h2o,tova,random --budget 5%:95%:5% --threads 1 --out '" + out + "' >'" +
       (folder / "log").string() + "' 2>'" + (folder / "err").string() +
       "' & pid=$!; while ! grep -q memory '" + (folder / "log").string() +
-      "'; do sleep 0.01; done; sleep 0.3; "
+      "'; do sleep 0.01; done; sleep 0.6; "
       "kill -INT $pid; wait $pid";
   const int status = std::system(script.c_str());
   CHECK(WEXITSTATUS(status) == 130);
