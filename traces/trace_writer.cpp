@@ -21,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMegabyte = 1'000'000;
+/// Rows of one head that are handed to the disk at once.
+constexpr std::uint64_t kWriteBackBytes = 1U << 18;
 /// Over all layers; each takes about 1.2 kB of memory while it is written.
 constexpr std::uint64_t kMostHeads = 1U << 18;
 
@@ -54,6 +56,7 @@ struct TraceWriter::State {
   };
   struct Slot {
     std::uint32_t written = 0;
+    std::uint64_t written_back = 0;  // offset in the file
     Checksum rows;
     Checksum log_sum_exp;
   };
@@ -159,6 +162,15 @@ struct TraceWriter::State {
       bytes -= static_cast<std::size_t>(done);
       offset += static_cast<std::uint64_t>(done);
     }
+  }
+
+  // Lets the disk work while the next rows are computed, not only at the end. Only a hint: where it
+  // fails, the final sync does it all.
+  void write_back(Slot& slot, std::uint64_t end) {
+    if (end - slot.written_back < kWriteBackBytes) return;
+    ::sync_file_range(descriptor, static_cast<off_t>(slot.written_back),
+                      static_cast<off_t>(end - slot.written_back), SYNC_FILE_RANGE_WRITE);
+    slot.written_back = end;
   }
 
   // What finish() adds to the metadata gets its space first: a disk that fills up while HDF5 writes
@@ -289,6 +301,8 @@ void TraceWriter::write_rows(HeadSlot at, RowRange range, std::span<const std::b
            std::to_string(state.info.heads[at.head]);
   };
   state.put(encoded.data(), encoded.size(), layer.rows + row_at * width, place);
+  if (range.first == 0) slot.written_back = layer.rows + row_at * width;
+  state.write_back(slot, layer.rows + row_at * width + encoded.size());
   state.put(lse.data(), lse.size_bytes(), layer.log_sum_exp + lse_at * sizeof(float), place);
   slot.rows.add(encoded);
   slot.log_sum_exp.add(lse);
