@@ -42,7 +42,8 @@ void Composition::observe(const Held& held, std::span<const double> weights) {
   ranking_->observe(held, weights);
 }
 
-Slot Composition::victim(const Held& held) {
+std::optional<Slot> Composition::victim(const Held& held) {
+  if (held.tokens.size() <= traits().capacity) return std::nullopt;
   // Tokens ascend over the slots and neither part has ever lost one of its own, so the sinks lie in
   // the first slots and the recent window in the last.
   const auto size = static_cast<std::uint32_t>(held.tokens.size());

@@ -26,7 +26,7 @@ class Composition final : public CachePolicy {
   Composition(Parts parts, std::unique_ptr<Ranking> ranking, Traits traits);
 
   void observe(const Held& held, std::span<const double> weights) override;
-  Slot victim(const Held& held) override;
+  std::optional<Slot> victim(const Held& held) override;
   void dropped(Slot slot) override;
 
  private:

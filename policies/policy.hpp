@@ -4,21 +4,27 @@
 // A CachePolicy has a memory and drops for good. One object serves one unit (the heads that share a
 // kept set) over one sequence. At every step i = 0, 1, 2, ... the host, in this order,
 //   1. puts token i into a new last slot. Slots hold tokens in ascending order, without gaps;
-//   2. calls observe(), unless traits().rows is RowForm::none, with what query i gave to the
+//   2. where traits().evicts_first: evicts (see below), before query i sees anything;
+//   3. calls observe(), unless traits().rows is RowForm::none, with what query i gave to the
 //      visible slots: all of them, or, where traits().sees_newcomer is false and the cache was full
 //      before step i, all but the newcomer's. Where several heads share the kept set, the weights
-//      are the sum of the heads' rows. A row without visible mass arrives as zeros;
-//   3. while more than traits().capacity slots are held: calls victim(), checks that the slot
-//      exists, takes its token out, moves the slots behind it down by one, and calls dropped(), so
-//      that the policy does the same with whatever it remembers per slot.
+//      are their rows pooled. A row without visible mass arrives as zeros;
+//   4. evicts, unless it did before. Evicting means: calls victim() until it names no slot; each
+//      time checks that the slot exists, takes its token out, moves the slots behind it down by
+//      one, and calls dropped(), so that the policy does the same with whatever it remembers per
+//      slot. In the end no more than traits().capacity slots may be held.
+// Where the prompt is attended in full (Prefill::full, or traits().whole_prompt), nothing is
+// evicted before the prompt's last query has seen all of it; then the host evicts as in 4.
 //
-// A RowChoice has no memory: it chooses afresh which earlier tokens each row sees. At every step
-// the host calls choose() with the whole row and checks that the tokens ascend, are earlier than i
-// and no more than traits().capacity; query i sees them and itself.
+// A RowChoice chooses afresh which earlier tokens each row sees. At every step the host calls
+// choose() with the whole row and checks that the tokens ascend, are earlier than i and no more
+// than traits().capacity; query i sees them and itself. While the prompt is attended in full the
+// host calls choose() too, and lets the query see everything.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,17 +43,31 @@ constexpr std::uint32_t index(Slot slot) {
 }
 
 /// Which heads share one kept set.
-enum class Scope { head, group, layer };
+enum class Scope { head, group, layer, all };
+
+/// How the rows of heads that share a kept set become the one row that their policy is shown.
+enum class Pooling { mean, sum, max };
+
+/// Whether the prompt's tokens come one by one into a bounded cache, or attend all before them.
+enum class Prefill { stream, full };
 
 /// What a policy is shown of a row: nothing, the row as recorded, or divided by its visible mass.
 enum class RowForm { none, raw, renormalised };
 
 /// Where a policy object stands, known before the first row.
 struct Setting {
-  Budget budget;
-  std::uint32_t tokens = 0;  ///< n, the length of the sequence
-  std::uint32_t layer = 0;   ///< model index
-  std::uint32_t unit = 0;    ///< model index of the head or of the group; 0 at layer scope
+  Budget budget;                    ///< of this unit
+  std::uint32_t tokens = 0;         ///< n, the length of the sequence
+  std::uint32_t prompt_tokens = 0;  ///< m; the tokens behind it are decoded
+  Prefill prefill = Prefill::stream;
+  std::uint32_t layer = 0;         ///< model index; 0 at scope all
+  std::uint32_t unit = 0;          ///< model index of the head or of the group; 0 at wider scopes
+  std::uint32_t model_layers = 1;  ///< of the whole model
+  std::uint32_t heads = 1;         ///< that share the kept set
+  /// [n] sums of the raw, pooled rows over the whole sequence; empty without Need::future_rows, and
+  /// for an object of which only the traits are asked.
+  std::span<const double> column_sums = {};
+  std::span<const std::string> pieces = {};  ///< [n] texts of the tokens; empty: unknown
 };
 
 /// What the host must know of a policy.
@@ -56,6 +76,8 @@ struct Traits {
   RowForm rows = RowForm::none;    ///< what observe() or choose() is given
   bool sees_newcomer = true;       ///< whether query i sees token i once the cache is full
   bool protects_newcomer = false;  ///< whether token i always outlives step i
+  bool evicts_first = false;       ///< before query i attends, not after
+  bool whole_prompt = false;       ///< by definition, whatever Setting::prefill says
   std::string parameters = {};     ///< as resolved for this budget, "heavy=54:recent=55"
 };
 
@@ -76,7 +98,8 @@ class CachePolicy {
 
   /// `weights[s]` belongs to `held.tokens[s]`.
   virtual void observe(const Held& held, std::span<const double> weights) = 0;
-  virtual Slot victim(const Held& held) = 0;
+  /// The slot to give up; none once the set may stay as it is.
+  virtual std::optional<Slot> victim(const Held& held) = 0;
   virtual void dropped(Slot slot) = 0;
 
  private:

@@ -1,6 +1,7 @@
 #include "policies/registry.hpp"
 
 #include <stdexcept>
+#include <utility>
 
 #include "policies/nearest_name.hpp"
 
@@ -59,6 +60,36 @@ PolicyRequest parse_policy(std::string_view text) {
   return request;
 }
 
+template <class Value>
+using Names = std::vector<std::pair<Value, std::string_view>>;
+
+const Names<Scope> kScopes = {{Scope::head, "head"},
+                              {Scope::group, "group"},
+                              {Scope::layer, "layer"},
+                              {Scope::all, "all"}};
+const Names<Pooling> kPoolings = {
+    {Pooling::mean, "mean"}, {Pooling::sum, "sum"}, {Pooling::max, "max"}};
+const Names<Prefill> kPrefills = {{Prefill::stream, "stream"}, {Prefill::full, "full"}};
+
+template <class Value>
+std::string_view name_in(const Names<Value>& names, Value wanted) {
+  for (const auto& [value, name] : names) {
+    if (value == wanted) return name;
+  }
+  throw std::logic_error("a value without a name");
+}
+
+template <class Value>
+Value parse_in(const Names<Value>& names, std::string_view text, std::string_view what) {
+  std::string valid;
+  for (const auto& [value, name] : names) {
+    if (name == text) return value;
+    valid += (valid.empty() ? "" : ", ") + std::string(name);
+  }
+  throw std::invalid_argument("unknown " + std::string(what) + " \"" + std::string(text) + "\" (" +
+                              valid + ")");
+}
+
 }  // namespace
 
 Registration::Registration(PolicyEntry entry) {
@@ -82,6 +113,10 @@ std::string_view name(Need need) {
   switch (need) {
     case Need::rows:
       return "rows";
+    case Need::future_rows:
+      return "rows of the future";
+    case Need::pieces:
+      return "texts of the tokens";
     case Need::keys:
       return "keys";
     case Need::values:
@@ -91,23 +126,23 @@ std::string_view name(Need need) {
 }
 
 std::string_view name(Scope scope) {
-  switch (scope) {
-    case Scope::head:
-      return "head";
-    case Scope::group:
-      return "group";
-    case Scope::layer:
-      return "layer";
-  }
-  throw std::logic_error("unknown scope");
+  return name_in(kScopes, scope);
+}
+std::string_view name(Pooling pooling) {
+  return name_in(kPoolings, pooling);
+}
+std::string_view name(Prefill prefill) {
+  return name_in(kPrefills, prefill);
 }
 
 Scope parse_scope(std::string_view text) {
-  for (const auto scope : {Scope::head, Scope::group, Scope::layer}) {
-    if (name(scope) == text) return scope;
-  }
-  throw std::invalid_argument("unknown scope \"" + std::string(text) +
-                              "\" (scopes: head, group, layer)");
+  return parse_in(kScopes, text, "scope");
+}
+Pooling parse_pooling(std::string_view text) {
+  return parse_in(kPoolings, text, "pooling");
+}
+Prefill parse_prefill(std::string_view text) {
+  return parse_in(kPrefills, text, "prefill");
 }
 
 }  // namespace kvreplay

@@ -3,7 +3,11 @@
 //   const Registration registration({.name = "local", .summary = "...", .make = &make});
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -15,12 +19,46 @@
 namespace kvreplay {
 
 /// What a policy must be given besides the length of the sequence.
-enum class Need { rows, keys, values };
+enum class Need { rows, future_rows, pieces, keys, values };
 
 /// Both make a policy for one unit at one budget; both throw std::invalid_argument where the
 /// arguments ask for more than the budget holds.
-using CacheFactory = std::unique_ptr<CachePolicy> (*)(const Arguments&, const Setting&);
-using ChoiceFactory = std::unique_ptr<RowChoice> (*)(const Arguments&, const Setting&);
+using CacheFactory = std::function<std::unique_ptr<CachePolicy>(const Arguments&, const Setting&)>;
+using ChoiceFactory = std::function<std::unique_ptr<RowChoice>(const Arguments&, const Setting&)>;
+
+/// What an adaptive policy reads of a unit's prompt before its budget is known.
+class Survey {
+ public:
+  Survey() = default;
+  virtual ~Survey() = default;
+  Survey(const Survey&) = delete;
+  Survey& operator=(const Survey&) = delete;
+
+  /// `row` holds the step + 1 raw weights of query `step` of the prompt, pooled over the unit's
+  /// heads; called for step = 0 .. m - 1.
+  virtual void observe(std::uint32_t step, std::span<const double> row) = 0;
+  virtual std::vector<double> result() = 0;
+};
+
+/// What a survey found of one unit.
+struct UnitSurvey {
+  std::uint32_t layer = 0;  ///< as in Setting
+  std::uint32_t unit = 0;
+  std::vector<double> found;  ///< empty without a survey
+};
+
+/// How an adaptive policy gives units different budgets.
+struct Allotment {
+  /// Whose tokens must not come to more than the budget times their number.
+  enum class Among { layer, all, nobody };
+  Among among = Among::all;
+  /// Null: nothing needs to be read. `setting` is of one unit; its budget is 0.
+  std::unique_ptr<Survey> (*survey)(const Arguments&, const Setting& setting) = nullptr;
+  /// The tokens of each unit, in the order of `units` (by layer, then unit), which are those of one
+  /// layer where the budget is shared among a layer, else all. `setting` is as for any of them.
+  std::vector<std::uint32_t> (*tokens)(const Arguments&, const Setting& setting,
+                                       std::span<const UnitSurvey> units) = nullptr;
+};
 
 struct PolicyEntry {
   std::string name;
@@ -28,6 +66,8 @@ struct PolicyEntry {
   std::string note = {};  ///< one line on how it differs from what was published, where it does
   std::vector<Parameter> parameters = {};
   std::vector<Need> needs = {};
+  std::vector<Scope> scopes = {};  ///< empty: any
+  std::optional<Allotment> allotment = {};
   std::variant<CacheFactory, ChoiceFactory> make;
 };
 
@@ -51,7 +91,11 @@ std::vector<PolicyRequest> parse_policies(std::string_view text);
 
 std::string_view name(Need need);
 std::string_view name(Scope scope);
-/// Throws std::invalid_argument listing the valid names.
+std::string_view name(Pooling pooling);
+std::string_view name(Prefill prefill);
+/// All throw std::invalid_argument listing the valid names.
 Scope parse_scope(std::string_view text);
+Pooling parse_pooling(std::string_view text);
+Prefill parse_prefill(std::string_view text);
 
 }  // namespace kvreplay

@@ -7,7 +7,7 @@ namespace kvreplay {
 const std::vector<std::pair<std::string, std::string>>& common_axes() {
   static const std::vector<std::pair<std::string, std::string>> axes = {
       {"scores", "from row 0, in fp64"},
-      {"eviction", "after attending, one token a step"},
+      {"eviction", "after attending"},
       {"ties", "the lowest index leaves"},
       {"V_i", "k+1 tokens once full"}};
   return axes;
@@ -26,6 +26,8 @@ std::vector<std::string> own_axes(const CellPlan& cell) {
   } else {
     axes.emplace_back(traits.protects_newcomer ? "newcomer protected" : "newcomer may leave");
   }
+  if (traits.evicts_first) axes.emplace_back("evicts before attending: V_i is S_i");
+  if (traits.whole_prompt) axes.emplace_back("the prompt attended in full");
   if (!traits.sees_newcomer) axes.emplace_back("V_i: k tokens once full, without the newcomer");
   return axes;
 }

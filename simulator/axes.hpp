@@ -9,7 +9,7 @@
 
 namespace kvreplay {
 
-/// What holds for every policy here, as (question, answer).
+/// What holds where own_axes() and a policy's note do not say otherwise, as (question, answer).
 const std::vector<std::pair<std::string, std::string>>& common_axes();
 
 /// What a policy at one budget does in its own way: the form of the rows that it is shown, whether

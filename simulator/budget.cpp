@@ -26,22 +26,25 @@ std::string number_text(double value) {
 
 BudgetRequest parse_one(std::string_view text, std::string_view piece) {
   BudgetRequest request;
-  if (text.ends_with('%')) {
-    request.percent = true;
-    text.remove_suffix(1);
+  if (text.ends_with("%prompt")) {
+    request.unit = BudgetRequest::Unit::percent_of_prompt;
+  } else if (text.ends_with('%')) {
+    request.unit = BudgetRequest::Unit::percent;
   }
+  const bool percent = request.unit != BudgetRequest::Unit::tokens;
+  if (percent) text = text.substr(0, text.rfind('%'));
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), request.amount,
                                             std::chars_format::fixed);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
     refuse(piece,
-           "not a count such as 64, a percentage such as 20%, or a range first:last:step such as "
-           "10%:50%:10%");
+           "not a count such as 64, a percentage such as 20% or 20%prompt, or a range "
+           "first:last:step such as 10%:50%:10%");
   }
-  if (!request.percent && request.amount != std::floor(request.amount)) {
+  if (!percent && request.amount != std::floor(request.amount)) {
     refuse(piece, "a count of tokens is a whole number; write a percentage of n with a % sign");
   }
   if (!(request.amount > 0)) refuse(piece, "a budget holds at least one token");
-  if (request.percent && request.amount > 100) refuse(piece, "more than 100% of the tokens");
+  if (percent && request.amount > 100) refuse(piece, "more than 100% of the tokens");
   if (request.amount > std::numeric_limits<std::uint32_t>::max()) {
     refuse(piece, "more tokens than any trace holds");
   }
@@ -58,8 +61,8 @@ void add_range(std::string_view piece, std::vector<BudgetRequest>& requests) {
   const auto first = parse_one(piece.substr(0, first_colon), piece);
   const auto last = parse_one(piece.substr(first_colon + 1, second_colon - first_colon - 1), piece);
   const auto step = parse_one(piece.substr(second_colon + 1), piece);
-  if (first.percent != last.percent || first.percent != step.percent) {
-    refuse(piece, "first, last and step must all be counts or all be percentages");
+  if (first.unit != last.unit || first.unit != step.unit) {
+    refuse(piece, "first, last and step must all be counts or all percentages of the same");
   }
   if (first.amount > last.amount) refuse(piece, "the range ends before it begins");
   // A step that does not fit evenly in binary, such as 0.1, must still reach the last value.
@@ -69,14 +72,22 @@ void add_range(std::string_view piece, std::vector<BudgetRequest>& requests) {
   }
   for (double i = 0; i < count; ++i) {
     const double exact = first.amount + i * step.amount;
-    requests.push_back({std::round(exact * 1e9) / 1e9, first.percent});
+    requests.push_back({std::round(exact * 1e9) / 1e9, first.unit});
   }
 }
 
 }  // namespace
 
 std::string BudgetRequest::text() const {
-  return number_text(amount) + (percent ? "%" : "");
+  switch (unit) {
+    case Unit::tokens:
+      return number_text(amount);
+    case Unit::percent:
+      return number_text(amount) + "%";
+    case Unit::percent_of_prompt:
+      return number_text(amount) + "%prompt";
+  }
+  throw std::logic_error("unknown unit of a budget");
 }
 
 std::vector<BudgetRequest> parse_budgets(std::string_view text) {
@@ -96,13 +107,19 @@ std::vector<BudgetRequest> parse_budgets(std::string_view text) {
 }
 
 std::vector<ResolvedBudget> resolve_budgets(const std::vector<BudgetRequest>& requests,
-                                            std::uint32_t n, std::string_view trace) {
+                                            std::uint32_t n, std::uint32_t prompt,
+                                            std::string_view trace) {
   std::vector<ResolvedBudget> budgets;
   for (const auto& request : requests) {
     double tokens = request.amount;
-    if (request.percent) {
+    if (request.unit != BudgetRequest::Unit::tokens) {
+      const bool of_prompt = request.unit == BudgetRequest::Unit::percent_of_prompt;
+      if (of_prompt && prompt == 0) {
+        throw std::invalid_argument("budget " + request.text() + ": " + std::string(trace) +
+                                    " has no prompt; give its length, --prompt-len");
+      }
       // 29% of 100 is 28.999... in binary; it means 29.
-      tokens = std::max(1.0, std::floor(request.amount * n / 100 + 1e-9));
+      tokens = std::max(1.0, std::floor(request.amount * (of_prompt ? prompt : n) / 100 + 1e-9));
     }
     if (tokens > n) {
       throw std::invalid_argument("budget " + request.text() + " is above the " +

@@ -1,4 +1,4 @@
-// Budgets as a user asks for them: "64", "20%", "64:1024:64", lists of these.
+// Budgets as a user asks for them: "64", "20%", "20%prompt", "64:1024:64", lists of these.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,11 @@ namespace kvreplay {
 
 /// A budget that still has to learn the length of the sequence.
 struct BudgetRequest {
+  enum class Unit { tokens, percent, percent_of_prompt };  ///< percent: of n
   double amount = 0;
-  bool percent = false;  ///< of n, rounded down, at least 1 token
+  Unit unit = Unit::tokens;  ///< percentages are rounded down, but to at least 1 token
 
-  std::string text() const;  ///< "20%", "64"
+  std::string text() const;  ///< "20%", "20%prompt", "64"
 };
 
 /// Comma-separated counts, percentages and inclusive ranges first:last:step. Throws
@@ -28,9 +29,11 @@ struct ResolvedBudget {
   std::vector<std::string> same = {};  ///< later ones that come to as many tokens
 };
 
-/// For a sequence of n tokens, in the order asked for; of several that come to the same number of
-/// tokens the first stays. Throws std::invalid_argument for one above n, naming `trace`.
+/// For a sequence of n tokens, `prompt` of them the prompt's, in the order asked for; of several
+/// that come to the same number of tokens the first stays. Throws std::invalid_argument for one
+/// above n, and for a share of a prompt that is not there, naming `trace`.
 std::vector<ResolvedBudget> resolve_budgets(const std::vector<BudgetRequest>& requests,
-                                            std::uint32_t n, std::string_view trace);
+                                            std::uint32_t n, std::uint32_t prompt,
+                                            std::string_view trace);
 
 }  // namespace kvreplay

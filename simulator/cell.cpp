@@ -1,8 +1,10 @@
 #include "simulator/cell.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
+#include "simulator/pooled_rows.hpp"
 #include "simulator/row_sums.hpp"
 
 namespace kvreplay {
@@ -33,13 +35,11 @@ Cell::Cell(const ReplayPlan& plan, const CellPlan& cell)
     : plan_(plan),
       cell_(cell),
       first_measured_(first_measured(plan, cell)),
+      full_rows_(full_rows(plan, cell.traits)),
       samples_(no_samples(plan.needed)) {}
 
-void Cell::start(const UnitPlan& unit) {
-  const Setting setting{.budget = cell_.budget.budget,
-                        .tokens = plan_.tokens,
-                        .layer = unit.layer,
-                        .unit = unit.index};
+void Cell::start(std::size_t unit, std::span<const double> column_sums) {
+  const Setting setting = setting_of(plan_, cell_, unit, column_sums);
   const auto& policy = cell_.policy;
   if (const auto* make = std::get_if<CacheFactory>(&policy.entry->make)) {
     cache_ = (*make)(policy.arguments, setting);
@@ -63,13 +63,16 @@ void Cell::step(std::uint32_t i, std::span<const RowView> rows, Workspace& works
 
 void Cell::step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace) {
   const Traits& traits = cache_->traits();
-  const bool hides_newcomer = !traits.sees_newcomer && kept_.size() >= traits.capacity;
-  const std::uint32_t visible = kept_.size() + (hides_newcomer ? 0 : 1);
+  const bool full = i < full_rows_;
+  const std::uint32_t held_before = kept_.size();
+  const bool hides_newcomer = !full && !traits.sees_newcomer && held_before >= traits.capacity;
+  if (!hides_newcomer) kept_.append(i);
+  if (traits.evicts_first && !full) evict(i);
+  const std::uint32_t visible = kept_.size();
   const bool sees_all = visible == i + 1;
   // A cache that can hold the whole sequence never asks its policy.
   const RowForm form = traits.capacity < plan_.tokens ? traits.rows : RowForm::none;
 
-  if (!hides_newcomer) kept_.append(i);
   const bool shared = rows.size() > 1;
   if (form != RowForm::none && shared) {
     std::fill_n(workspace.shared_weights.begin(), visible, 0.0);
@@ -90,20 +93,19 @@ void Cell::step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace&
       if (!(sum > 0)) ++zero_mass_rows_;
       scale = sum > 0 ? 1 / sum : 0;
     }
-    if (shared) {
-      double* const total = workspace.shared_weights.data();
-      for (std::uint32_t slot = 0; slot < visible; ++slot) total[slot] += weights[slot] * scale;
-    } else if (scale != 1) {
-      for (std::uint32_t slot = 0; slot < visible; ++slot) weights[slot] *= scale;
+    const std::span seen(weights, visible);
+    if (scale != 1) {
+      for (double& weight : seen) weight *= scale;
     }
+    if (shared) pool_row(plan_.pooling, seen, workspace.shared_weights);
   }
-  const std::uint32_t held_before = kept_.size() - (hides_newcomer ? 0 : 1);
   if (hides_newcomer) kept_.append(i);
   if (form != RowForm::none) {
-    const auto& weights = shared ? workspace.shared_weights : workspace.weights;
-    cache_->observe({i, kept_.tokens()}, std::span(weights).first(visible));
+    const std::span seen(shared ? workspace.shared_weights : workspace.weights);
+    if (shared) finish_pool(plan_.pooling, rows.size(), seen.first(visible));
+    cache_->observe({i, kept_.tokens()}, seen.first(visible));
   }
-  evict(i);
+  if (!traits.evicts_first ? i + 1 >= full_rows_ : i + 1 == full_rows_) evict(i);
   if (measures(i)) {
     const auto left = std::count_if(evicted_.begin(), evicted_.end(),
                                     [i](std::uint32_t token) { return token != i; });
@@ -112,29 +114,38 @@ void Cell::step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace&
 }
 
 void Cell::evict(std::uint32_t i) {
-  while (kept_.size() > cache_->traits().capacity) {
-    const Slot slot = cache_->victim({i, kept_.tokens()});
-    if (index(slot) >= kept_.size()) {
+  while (const auto slot = cache_->victim({i, kept_.tokens()})) {
+    if (index(*slot) >= kept_.size()) {
       throw std::logic_error("policy " + full_name(cell_) + " evicts slot " +
-                             std::to_string(index(slot)) + " of " + std::to_string(kept_.size()) +
+                             std::to_string(index(*slot)) + " of " + std::to_string(kept_.size()) +
                              " at step " + std::to_string(i));
     }
-    evicted_.push_back(kept_.erase(slot));
-    cache_->dropped(slot);
+    evicted_.push_back(kept_.erase(*slot));
+    cache_->dropped(*slot);
+  }
+  if (kept_.size() > cache_->traits().capacity) {
+    throw std::logic_error("policy " + full_name(cell_) + " keeps " + std::to_string(kept_.size()) +
+                           " tokens after step " + std::to_string(i) + ", more than the " +
+                           std::to_string(cache_->traits().capacity) + " that it may hold");
   }
 }
 
 void Cell::step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace) {
-  double* const total = workspace.shared_weights.data();
-  copy_row(rows[0].weights, total);
+  const std::span total(workspace.shared_weights.data(), i + 1);
+  copy_row(rows[0].weights, total.data());
   for (const RowView& row : rows.subspan(1)) {
-    const float* const weights = row.weights.data();
-    for (std::uint32_t j = 0; j <= i; ++j) total[j] += static_cast<double>(weights[j]);
+    copy_row(row.weights, workspace.weights.data());
+    pool_row(plan_.pooling, std::span(workspace.weights).first(i + 1), total);
   }
+  finish_pool(plan_.pooling, rows.size(), total);
   auto& chosen = workspace.chosen;
   chosen.assign(kept_.tokens().begin(), kept_.tokens().end());
-  choice_->choose(i, std::span<const double>(total, i + 1), chosen);
+  choice_->choose(i, total, chosen);
   check_choice(i, chosen);
+  if (i < full_rows_) {
+    chosen.resize(i);
+    std::iota(chosen.begin(), chosen.end(), 0U);
+  }
 
   const std::uint32_t held_before = kept_.size();
   before_ = kept_.bits();

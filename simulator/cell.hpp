@@ -34,7 +34,7 @@ std::vector<Samples> no_samples(const std::vector<NeededRule>& needed);
 struct Workspace {
   explicit Workspace(std::uint32_t tokens) : weights(tokens), shared_weights(tokens) {}
   std::vector<double> weights;         ///< one head's visible weights
-  std::vector<double> shared_weights;  ///< their sum over the unit's heads
+  std::vector<double> shared_weights;  ///< pooled over the unit's heads
   std::vector<std::uint32_t> chosen;
 };
 
@@ -43,8 +43,8 @@ class Cell {
   /// Both outlive the cell.
   Cell(const ReplayPlan& plan, const CellPlan& cell);
 
-  /// Forgets everything and makes a new policy for `unit`.
-  void start(const UnitPlan& unit);
+  /// Forgets everything and makes a new policy for a unit of the plan. `column_sums` as in Setting.
+  void start(std::size_t unit, std::span<const double> column_sums);
   /// `rows` are row i of the unit's heads, i = 0, 1, 2, ... in turn.
   void step(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace);
 
@@ -68,6 +68,7 @@ class Cell {
   const ReplayPlan& plan_;
   const CellPlan& cell_;
   std::uint32_t first_measured_;
+  std::uint32_t full_rows_;  // rows of the prompt that see all before them
   std::unique_ptr<CachePolicy> cache_;
   std::unique_ptr<RowChoice> choice_;
   KeptSet kept_;

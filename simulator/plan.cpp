@@ -34,16 +34,37 @@ std::vector<std::uint32_t> positions(const std::vector<std::uint32_t>& recorded,
 /// What heads decide together they cannot decide without some of them.
 void check_whole(const std::vector<UnitPlan>& units, const TraceInfo& info, std::string_view trace,
                  Scope scope) {
-  const bool groups = scope == Scope::group;
-  const std::uint32_t needed = groups ? info.group_size() : info.model_heads;
+  const auto refuse = [&](const std::string& needed, const std::string& there,
+                          const std::string& take) {
+    throw std::invalid_argument(std::string(trace) + ": --scope " + std::string(name(scope)) +
+                                " needs " + needed + ", and there are only " + there + "; take " +
+                                take + " or --scope head");
+  };
+  const std::string all_heads = "all " + std::to_string(info.model_heads) + " heads of a layer";
   for (const auto& unit : units) {
-    if (unit.heads.size() == needed) continue;
-    throw std::invalid_argument(
-        std::string(trace) + ": --scope " + std::string(name(scope)) + " needs all " +
-        std::to_string(needed) + " heads of a " + (groups ? "KV group" : "layer") + ", and of " +
-        (groups ? "group " + std::to_string(unit.index) : "layer " + std::to_string(unit.layer)) +
-        " there are only heads " + index_ranges(unit.head_names) + "; take " +
-        (groups ? "whole groups" : "all heads") + " or --scope head");
+    const std::string heads = "heads " + index_ranges(unit.head_names);
+    switch (scope) {
+      case Scope::head:
+        break;
+      case Scope::group:
+        if (unit.heads.size() < info.group_size()) {
+          refuse("all " + std::to_string(info.group_size()) + " heads of a KV group",
+                 heads + " of group " + std::to_string(unit.index), "whole groups");
+        }
+        break;
+      case Scope::layer:
+        if (unit.heads.size() < info.model_heads) {
+          refuse(all_heads, heads + " of layer " + std::to_string(unit.layer), "all heads");
+        }
+        break;
+      case Scope::all:
+        if (unit.heads.size() < std::size_t{info.model_heads} * info.model_layers) {
+          refuse("all " + std::to_string(info.model_heads) + " heads of all " +
+                     std::to_string(info.model_layers) + " layers",
+                 std::to_string(unit.heads.size()) + " heads in all", "all layers and heads");
+        }
+        break;
+    }
   }
 }
 
@@ -53,18 +74,19 @@ std::vector<UnitPlan> plan_units(const TraceInfo& info, std::string_view trace,
   const auto heads = positions(info.heads, request.heads, "head", trace);
   std::vector<UnitPlan> units;
   for (const auto layer : layers) {
-    const auto first_of_layer = units.size();
+    const auto first_of_layer = request.scope == Scope::all ? 0 : units.size();
     for (const auto head : heads) {
       const std::uint32_t name = info.heads[head];
       std::uint32_t index = 0;
       if (request.scope == Scope::head) index = name;
       if (request.scope == Scope::group) index = name / info.group_size();
       if (units.size() == first_of_layer || units.back().index != index) {
-        units.push_back(
-            {.layer = info.layers[layer], .index = index, .heads = {}, .head_names = {}});
+        const std::uint32_t model_layer = request.scope == Scope::all ? 0 : info.layers[layer];
+        units.push_back({model_layer, index, {}, {}, {}});
       }
       units.back().heads.push_back({layer, head});
       units.back().head_names.push_back(name);
+      units.back().layer_names.push_back(info.layers[layer]);
     }
   }
   if (request.scope != Scope::head) check_whole(units, info, trace, request.scope);
@@ -78,28 +100,57 @@ Traits traits_of(const PolicyRequest& policy, const Setting& setting) {
   return std::get<ChoiceFactory>(policy.entry->make)(policy.arguments, setting)->traits();
 }
 
-void check_needs(const PolicyEntry& policy, std::string_view trace) {
+void check_needs(const PolicyEntry& policy, const ReplayPlan& plan) {
   for (const Need need : policy.needs) {
-    if (need != Need::rows) {
-      throw std::invalid_argument("policy " + policy.name + " needs the " +
-                                  std::string(name(need)) + " of the cache, which " +
-                                  std::string(trace) +
-                                  " does not hold: it stores attention rows only");
-    }
+    if (need == Need::rows || need == Need::future_rows) continue;
+    if (need == Need::pieces && !plan.pieces.empty()) continue;
+    const std::string what =
+        need == Need::pieces ? std::string(name(need)) : std::string(name(need)) + " of the cache";
+    throw std::invalid_argument("policy " + policy.name + " needs the " + what + ", which " +
+                                plan.trace + " does not hold" +
+                                (need == Need::pieces ? "" : ": it stores attention rows only"));
   }
+  if (!policy.scopes.empty() &&
+      std::find(policy.scopes.begin(), policy.scopes.end(), plan.scope) == policy.scopes.end()) {
+    std::string scopes;
+    for (const auto scope : policy.scopes) {
+      scopes += (scopes.empty() ? "--scope " : " or ") + std::string(name(scope));
+    }
+    throw std::invalid_argument("policy " + policy.name + " is defined for " + scopes +
+                                " only, not for --scope " + std::string(name(plan.scope)));
+  }
+}
+
+void check_prompt(const ReplayPlan& plan, const Traits& traits, std::string_view policy) {
+  if (!traits.whole_prompt && plan.prefill == Prefill::stream) return;
+  if (plan.prompt_tokens > 0 && plan.prompt_tokens < plan.tokens) return;
+  throw std::invalid_argument(
+      (traits.whole_prompt ? "policy " + std::string(policy) + " evicts after"
+                           : std::string("--prefill full evicts after")) +
+      " the whole prompt, and " + plan.trace + " has " +
+      (plan.prompt_tokens == 0 ? "no prompt" : "no token behind its prompt") +
+      "; give the length of the prompt, --prompt-len 1 to " + std::to_string(plan.tokens - 1));
 }
 
 }  // namespace
 
 std::string_view name(Steps steps) {
-  return steps == Steps::active ? "active" : "all";
+  switch (steps) {
+    case Steps::active:
+      return "active";
+    case Steps::decoded:
+      return "decoded";
+    case Steps::all:
+      return "all";
+  }
+  throw std::logic_error("unknown steps");
 }
 
 Steps parse_steps(std::string_view text) {
-  for (const auto steps : {Steps::active, Steps::all}) {
+  for (const auto steps : {Steps::active, Steps::decoded, Steps::all}) {
     if (name(steps) == text) return steps;
   }
-  throw std::invalid_argument("unknown steps " + in_quotes(text) + " (active, all)");
+  throw std::invalid_argument("unknown steps " + in_quotes(text) + " (active, decoded, all)");
 }
 
 std::string_view name(Detail detail) {
@@ -131,17 +182,28 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
                        const ReplayRequest& request) {
   ReplayPlan plan{.trace = std::string(trace),
                   .tokens = info.tokens,
+                  .prompt_tokens = request.prompt_tokens.value_or(info.prompt_tokens),
+                  .model_layers = info.model_layers,
+                  .pieces = info.pieces,
                   .encoding = info.encoding,
                   .scope = request.scope,
+                  .pooling = request.pooling,
+                  .prefill = request.prefill,
                   .steps = request.steps,
-                  .detail = request.detail,
+                  // One kept set for all has no parts to break it down into.
+                  .detail = request.scope == Scope::all ? Detail::overall : request.detail,
                   .needed = request.needed,
                   .cells = {},
                   .units = plan_units(info, trace, request)};
   if (plan.tokens == 0) throw std::invalid_argument(plan.trace + " holds no rows");
-  const auto budgets = resolve_budgets(request.budgets, info.tokens, trace);
+  if (plan.prompt_tokens > plan.tokens) {
+    throw std::invalid_argument("--prompt-len " + std::to_string(plan.prompt_tokens) +
+                                " is above the " + std::to_string(plan.tokens) + " tokens of " +
+                                plan.trace);
+  }
+  const auto budgets = resolve_budgets(request.budgets, info.tokens, plan.prompt_tokens, trace);
   for (const auto& asked : request.policies) {
-    check_needs(*asked.entry, trace);
+    check_needs(*asked.entry, plan);
     PolicyRequest policy = asked;
     const auto& parameters = policy.entry->parameters;
     const bool seeded = std::any_of(parameters.begin(), parameters.end(),
@@ -150,21 +212,53 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
       policy.arguments.set(policy.entry->name, parameters, "seed", std::to_string(request.seed));
     }
     for (const auto& budget : budgets) {
-      const Traits traits = traits_of(policy, {.budget = budget.budget, .tokens = info.tokens});
+      CellPlan cell{policy, budget, {}};
+      cell.traits = traits_of(policy, setting_of(plan, cell, 0));
+      check_prompt(plan, cell.traits, policy.entry->name);
       // What is asked for twice in the same words runs once; other words keep a line of their own,
       // even where they come to the same at this budget.
       const bool known = std::any_of(plan.cells.begin(), plan.cells.end(), [&](const auto& other) {
         return other.policy.text == policy.text &&
                other.budget.budget.tokens == budget.budget.tokens;
       });
-      if (!known) plan.cells.push_back({policy, budget, traits});
+      if (!known) plan.cells.push_back(std::move(cell));
     }
   }
   return plan;
 }
 
+Setting setting_of(const ReplayPlan& plan, const CellPlan& cell, std::size_t unit,
+                   std::span<const double> column_sums) {
+  const UnitPlan& place = plan.units[unit];
+  Setting setting{.budget = cell.budget.budget,
+                  .tokens = plan.tokens,
+                  .prompt_tokens = plan.prompt_tokens,
+                  .prefill = plan.prefill,
+                  .layer = place.layer,
+                  .unit = place.index,
+                  .model_layers = plan.model_layers,
+                  .heads = static_cast<std::uint32_t>(place.heads.size()),
+                  .column_sums = column_sums,
+                  .pieces = plan.pieces};
+  if (!cell.unit_tokens.empty()) setting.budget.tokens = cell.unit_tokens[unit];
+  return setting;
+}
+
+std::uint32_t full_rows(const ReplayPlan& plan, const Traits& traits) {
+  return traits.whole_prompt || plan.prefill == Prefill::full ? plan.prompt_tokens : 0;
+}
+
 std::uint32_t first_measured(const ReplayPlan& plan, const CellPlan& cell) {
-  return plan.steps == Steps::all ? 0 : cell.budget.budget.tokens;
+  const std::uint32_t active = std::max(cell.budget.budget.tokens, full_rows(plan, cell.traits));
+  switch (plan.steps) {
+    case Steps::active:
+      return active;
+    case Steps::decoded:
+      return std::max(active, plan.prompt_tokens);
+    case Steps::all:
+      return 0;
+  }
+  throw std::logic_error("unknown steps");
 }
 
 std::string full_name(const CellPlan& cell) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +15,9 @@
 
 namespace kvreplay {
 
-/// Over which steps statistics go: those that find a cache of k tokens full (i >= k), or all.
-enum class Steps { active, all };
+/// Over which steps statistics go: those that find a cache of k tokens full (i >= k, and behind a
+/// prompt that was attended in full), those of them that are decoded (i >= m too), or all.
+enum class Steps { active, decoded, all };
 
 std::string_view name(Steps steps);
 /// Throws std::invalid_argument listing the valid names.
@@ -34,6 +36,9 @@ struct ReplayRequest {
   std::vector<BudgetRequest> budgets;
   std::vector<NeededRule> needed;
   Scope scope = Scope::head;
+  Pooling pooling = Pooling::mean;
+  Prefill prefill = Prefill::stream;
+  std::optional<std::uint32_t> prompt_tokens;  ///< none: as recorded
   Steps steps = Steps::active;
   Detail detail = Detail::head;
   std::uint64_t seed = 0;  ///< of every policy that has a parameter `seed` and was given none
@@ -46,23 +51,31 @@ struct CellPlan {
   PolicyRequest policy;
   ResolvedBudget budget;
   Traits traits;
+  /// Tokens by unit, where the policy deals its budget out; see deal_budgets(). Empty: the budget.
+  std::vector<std::uint32_t> unit_tokens = {};
 
   const std::string& name() const { return policy.entry->name; }
 };
 
 /// The heads that share one kept set.
 struct UnitPlan {
-  std::uint32_t layer = 0;                ///< model index
-  std::uint32_t index = 0;                ///< model index of the head or group; 0 at layer scope
-  std::vector<HeadSlot> heads;            ///< where their rows are
-  std::vector<std::uint32_t> head_names;  ///< model indices
+  std::uint32_t layer = 0;                 ///< model index; 0 at scope all
+  std::uint32_t index = 0;                 ///< of the head or group, model index; 0 at wider scopes
+  std::vector<HeadSlot> heads;             ///< where their rows are
+  std::vector<std::uint32_t> head_names;   ///< model indices of the heads
+  std::vector<std::uint32_t> layer_names;  ///< and of the layers that they are in
 };
 
 struct ReplayPlan {
   std::string trace;  ///< its name in messages and results
   std::uint32_t tokens = 0;
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t model_layers = 1;
+  std::vector<std::string> pieces;     ///< texts of the tokens; empty: unknown
   Encoding encoding = Encoding::fp32;  ///< how the trace stores its rows
   Scope scope = Scope::head;
+  Pooling pooling = Pooling::mean;
+  Prefill prefill = Prefill::stream;
   Steps steps = Steps::active;
   Detail detail = Detail::head;
   std::vector<NeededRule> needed;
@@ -76,6 +89,13 @@ struct ReplayPlan {
 /// layers and heads that are not recorded, a group or layer of which heads are missing at their
 /// scope, a policy's unmet need.
 ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace, const ReplayRequest& request);
+
+/// Where the policy object of a cell stands for one unit; see Setting.
+Setting setting_of(const ReplayPlan& plan, const CellPlan& cell, std::size_t unit,
+                   std::span<const double> column_sums = {});
+
+/// The prompt's rows that attend all before them: 0, or the length of the prompt.
+std::uint32_t full_rows(const ReplayPlan& plan, const Traits& traits);
 
 /// The first step whose samples count for a cell.
 std::uint32_t first_measured(const ReplayPlan& plan, const CellPlan& cell);

@@ -1,14 +1,11 @@
 #include "simulator/replay.hpp"
 
-#include <tbb/global_control.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
-
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 
 #include "simulator/cell.hpp"
+#include "simulator/pooled_rows.hpp"
 #include "simulator/results.hpp"
 #include "simulator/row_views.hpp"
 #include "simulator/sets_log.hpp"
@@ -16,22 +13,24 @@
 namespace kvreplay {
 namespace {
 
-constexpr std::uint64_t kSlabValues =
-    (std::uint64_t{4} << 20) / sizeof(float);  // all heads of a unit
 constexpr std::uint64_t kBlockValues = (std::uint64_t{256} << 10) / sizeof(float);  // stays in L2
 
-/// The longest range from `first` whose rows hold at most `values` values, but at least one row.
-RowRange rows_from(std::uint32_t first, std::uint32_t end, std::uint64_t values) {
-  RowRange range{first, first + 1};
-  while (range.last < end && RowRange{first, range.last + 1}.values() <= values) ++range.last;
-  return range;
+bool needs_column_sums(const ReplayPlan& plan) {
+  return std::any_of(plan.cells.begin(), plan.cells.end(), [](const CellPlan& cell) {
+    const auto& needs = cell.policy.entry->needs;
+    return std::find(needs.begin(), needs.end(), Need::future_rows) != needs.end();
+  });
 }
 
 /// Replays units one after another; one per thread.
 class Worker {
  public:
   Worker(const RowSource& source, const ReplayPlan& plan)
-      : source_(source), plan_(plan), views_(plan), workspace_(plan.tokens) {
+      : source_(source),
+        plan_(plan),
+        unit_rows_(source, plan),
+        views_(plan),
+        workspace_(plan.tokens) {
     cells_.reserve(plan.cells.size());
     for (const auto& cell : plan.cells) cells_.emplace_back(plan, cell);
     std::size_t heads = 0;
@@ -42,10 +41,20 @@ class Worker {
   /// Calls rows_done(count) as it goes and, where `sets` is not null, appends each cell's kept sets
   /// to its text there. Asks stopped() now and then. False: stopped before the unit's end.
   template <class Stopped, class RowsDone>
-  bool run(const UnitPlan& unit, Stopped stopped, RowsDone rows_done,
+  bool run(std::size_t position, Stopped stopped, RowsDone rows_done,
            std::vector<std::string>* sets) {
+    const UnitPlan& unit = plan_.units[position];
     const std::size_t heads = unit.heads.size();
-    for (auto& cell : cells_) cell.start(unit);
+    if (needs_column_sums(plan_)) {
+      column_sums_.assign(plan_.tokens, 0.0);
+      const bool whole = unit_rows_.each(unit, plan_.tokens, stopped,
+                                         [&](std::uint32_t, std::span<const double> row) {
+                                           for (std::size_t j = 0; j < row.size(); ++j)
+                                             column_sums_[j] += row[j];
+                                         });
+      if (!whole) return false;
+    }
+    for (auto& cell : cells_) cell.start(position, column_sums_);
     std::vector<std::span<const float>> slabs(heads);
     for (std::uint32_t next = 0; next < plan_.tokens;) {
       const RowRange slab = rows_from(next, plan_.tokens, kSlabValues / heads);
@@ -79,6 +88,8 @@ class Worker {
   const RowSource& source_;
   const ReplayPlan& plan_;
   std::vector<Cell> cells_;
+  PooledRows unit_rows_;
+  std::vector<double> column_sums_;
   std::vector<std::vector<float>> scratch_;  // by head
   RowViews views_;
   Workspace workspace_;
@@ -86,7 +97,7 @@ class Worker {
 
 /// Only heads and groups have rows of their own in results: at layer scope the layers do.
 bool details_units(const ReplayPlan& plan) {
-  return plan.detail == Detail::head && plan.scope != Scope::layer;
+  return plan.detail == Detail::head && plan.scope <= Scope::group;
 }
 
 /// What the units of the plan measured, gathered as they end, in any order. Sums are added in the
@@ -231,13 +242,12 @@ ReplayOutcome replay(const RowSource& source, const ReplayPlan& plan, unsigned t
     Worker worker(source, plan);
     for (std::size_t unit = next_unit++; unit < plan.units.size(); unit = next_unit++) {
       std::vector<std::string> lines(plan.cells.size());
-      if (!worker.run(plan.units[unit], stopped, report, sets != nullptr ? &lines : nullptr))
-        return;
+      if (!worker.run(unit, stopped, report, sets != nullptr ? &lines : nullptr)) return;
       collector.add(unit, worker.cells());
       if (sets != nullptr) sets->add(unit, lines);
     }
   };
-  const auto work_or_fail = [&](unsigned) {
+  const auto work_or_fail = [&] {
     try {
       work();
     } catch (...) {
@@ -245,10 +255,7 @@ ReplayOutcome replay(const RowSource& source, const ReplayPlan& plan, unsigned t
       throw;
     }
   };
-  threads = static_cast<unsigned>(std::clamp<std::size_t>(threads, 1, plan.units.size()));
-  const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, threads);
-  tbb::task_arena arena(static_cast<int>(threads));
-  arena.execute([&] { tbb::parallel_for(0U, threads, work_or_fail, tbb::simple_partitioner()); });
+  on_threads(std::min<std::size_t>(threads, plan.units.size()), [&] { work_or_fail(); });
   return collector.finish();
 }
 

@@ -31,7 +31,7 @@ void RowViews::look(const UnitPlan& unit, std::span<const std::span<const float>
     view.sum = row_sum(view.weights);
     if (!(view.sum >= 0)) {
       throw InputError(plan_.trace + ": row " + std::to_string(i) + " of layer " +
-                       std::to_string(unit.layer) + ", head " +
+                       std::to_string(unit.layer_names[head]) + ", head " +
                        std::to_string(unit.head_names[head]) +
                        " holds a weight that is negative or not finite; `kvreplay trace verify` "
                        "checks the whole file");

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 
 #include "simulator/axes.hpp"
@@ -42,7 +43,7 @@ void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Results& res
     row.budget = results.text(cell.budget.text);
     row.budget_tokens = cell.budget.budget.tokens;
     // A cache that holds the whole sequence loses nothing, though no step finds it full.
-    const bool loses_nothing = plan.steps == Steps::active && row.budget_tokens >= plan.tokens &&
+    const bool loses_nothing = plan.steps != Steps::all && row.budget_tokens >= plan.tokens &&
                                cell.traits.capacity >= plan.tokens;
     for (const auto metric : metric_texts) {
       row.metric = metric;
@@ -91,20 +92,23 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
   manifest["libraries"] = {
       {"HDF5", std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release)},
       {"oneTBB", std::string(TBB_runtime_version())}};
-  manifest["all_policies"] = Json::object();
-  for (const auto& [question, answer] : common_axes()) manifest["all_policies"][question] = answer;
+  manifest["unless_said"] = Json::object();
+  for (const auto& [question, answer] : common_axes()) manifest["unless_said"][question] = answer;
   manifest["traces"] = Json::array();
   manifest["cells"] = Json::array();
   for (const auto& [info, plan, outcome] : traces) {
     manifest["scope"] = name(plan.scope);
+    manifest["pool"] = name(plan.pooling);
+    manifest["prefill"] = name(plan.prefill);
     manifest["steps"] = name(plan.steps);
     manifest["needed"] = Json::object();
     for (const auto& rule : plan.needed)
       manifest["needed"][std::string(rule.metric())] = rule.text();
-    std::vector<std::uint32_t> heads;
+    std::set<std::uint32_t> layers;
+    std::set<std::uint32_t> heads;
     for (const auto& unit : plan.units) {
-      if (unit.layer != plan.units[0].layer) break;
-      heads.insert(heads.end(), unit.head_names.begin(), unit.head_names.end());
+      layers.insert(unit.layer_names.begin(), unit.layer_names.end());
+      heads.insert(unit.head_names.begin(), unit.head_names.end());
     }
     manifest["traces"].push_back({{"file", plan.trace},
                                   {"model", info.model_name},
@@ -115,8 +119,8 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
                                   {"encoding", name(info.encoding)},
                                   {"row_sum_error", info.row_sum_error},
                                   {"tokens", info.tokens},
-                                  {"prompt_tokens", info.prompt_tokens},
-                                  {"layers", layers_of(plan)},
+                                  {"prompt_tokens", plan.prompt_tokens},
+                                  {"layers", layers},
                                   {"heads", heads},
                                   {"model_layers", info.model_layers},
                                   {"model_heads", info.model_heads},
@@ -131,6 +135,7 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
                                    {"budget", cell.budget.text},
                                    {"budget_tokens", cell.budget.budget.tokens},
                                    {"capacity", cell.traits.capacity},
+                                   {"unit_tokens", cell.unit_tokens},
                                    {"axes", own_axes(cell)},
                                    {"note", cell.policy.entry->note},
                                    {"zero_mass_rows", outcome.zero_mass_rows[i]}});

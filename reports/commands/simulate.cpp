@@ -9,10 +9,10 @@
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
 #include "reports/commands/index_list.hpp"
+#include "reports/commands/replay_summary.hpp"
 #include "reports/commands/whole_number.hpp"
 #include "reports/text_table.hpp"
-#include "simulator/axes.hpp"
-#include "simulator/cell.hpp"
+#include "simulator/deal_budgets.hpp"
 #include "simulator/sets_log.hpp"
 #include "simulator/tabulate.hpp"
 #include "traces/output_file.hpp"
@@ -26,8 +26,11 @@ constexpr const char* kDetails =
 query i attends V_i = S_{i-1} and itself, then the policy drops a token if more than k are held;
 S_i is what is left. A policy is name[:key=value]... (kvreplay policies lists them).
 
-Budgets are tokens (64), percentages of n rounded down but at least 1 (20%), or inclusive ranges
-(64:1024:64, 10%:50%:10%).
+Budgets are tokens (64), percentages of n (20%) or of the prompt (20%prompt), rounded down but at
+least 1, or inclusive ranges (64:1024:64, 10%:50%:10%).
+
+With --prefill full, and always for policies that look at the whole prompt before they evict, the
+prompt's rows attend all before them; the cache is cut down when the last of them has.
 
 Metrics, of each head and step:
   mass_loss       1 - (sum of the row over V_i) / (sum of the row)
@@ -42,7 +45,8 @@ and of each kept set (shared by the heads of a group or layer) and step:
   age             mean of i - j over the tokens j of S_i
 For topk-row, which keeps nothing, S_i is what row i sees besides itself.
 
-Steps: active are those that find a cache of k tokens full, i >= k; the column steps counts the
+Steps: active are those that find a cache of k tokens full, i >= k, and are not of a prompt that
+is attended in full; decoded are those of them behind the prompt. The column steps counts the
 samples. At a budget of n none is active: losses are 0 over 0 steps. Quantiles are the smallest
 sample not exceeded by that share of them, each sample rounded to 9 significant bits (0.2 %), but
 within the smallest and the largest; kept and visible are exact.
@@ -79,184 +83,6 @@ std::string now_utc() {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
 }
 
-/// The parameters of one policy over all budgets: "heavy=21/54:recent=22/55:rows=raw".
-std::string merged_parameters(const std::vector<std::string>& parameters) {
-  std::vector<std::vector<std::string>> values;  // by position, distinct
-  std::vector<std::string> keys;
-  for (const auto& text : parameters) {
-    std::size_t position = 0;
-    for (std::size_t begin = 0; begin < text.size(); ++position) {
-      const auto end = std::min(text.find(':', begin), text.size());
-      const auto equals = text.find('=', begin);
-      if (position == keys.size()) {
-        keys.push_back(text.substr(begin, equals - begin));
-        values.emplace_back();
-      }
-      const auto value = text.substr(equals + 1, end - equals - 1);
-      auto& seen = values[position];
-      if (seen.empty() || seen.back() != value) seen.push_back(value);
-      begin = end + 1;
-    }
-  }
-  std::string merged;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    merged += (i == 0 ? "" : ":") + keys[i] + "=";
-    for (std::size_t j = 0; j < values[i].size(); ++j) merged += (j == 0 ? "" : "/") + values[i][j];
-  }
-  return merged;
-}
-
-/// A line of a table: one policy as it was asked for.
-struct PolicyLine {
-  std::string asked;
-  std::string note;
-  std::string name;
-  std::vector<std::string> parameters;         // by its cells
-  std::vector<std::string> axes;               // distinct, over its cells
-  std::map<std::uint32_t, std::size_t> cells;  // by budget in tokens
-};
-
-std::vector<PolicyLine> policy_lines(const ReplayPlan& plan) {
-  std::vector<PolicyLine> lines;
-  for (std::size_t i = 0; i < plan.cells.size(); ++i) {
-    const auto& cell = plan.cells[i];
-    if (lines.empty() || lines.back().asked != cell.policy.text) {
-      lines.push_back({cell.policy.text, cell.policy.entry->note, cell.name(), {}, {}, {}});
-    }
-    auto& axes = lines.back().axes;
-    for (const auto& axis : own_axes(cell)) {
-      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
-    }
-    lines.back().parameters.push_back(cell.traits.parameters);
-    lines.back().cells.emplace(cell.budget.budget.tokens, i);
-  }
-  return lines;
-}
-
-std::string of_n(const ReplayPlan& plan) {
-  std::string text;
-  std::map<std::uint32_t, std::string> budgets;
-  for (const auto& cell : plan.cells) budgets.emplace(cell.budget.budget.tokens, cell.budget.text);
-  for (const auto& [tokens, asked] : budgets) {
-    text += (text.empty() ? "" : ", ") + asked;
-    if (asked.ends_with('%')) text += " = " + std::to_string(tokens);
-  }
-  return text;
-}
-
-/// Budgets that were asked for but run under another one's name: "8 is 4%".
-std::string duplicates(const ReplayPlan& plan) {
-  std::string text;
-  std::set<std::uint32_t> seen;
-  for (const auto& cell : plan.cells) {
-    if (!seen.insert(cell.budget.budget.tokens).second) continue;
-    for (const auto& same : cell.budget.same) {
-      text += (text.empty() ? "" : ", ") + same + " is " + cell.budget.text;
-    }
-  }
-  return text;
-}
-
-std::string shared_by(Scope scope) {
-  switch (scope) {
-    case Scope::head:
-      return "one kept set per query head";
-    case Scope::group:
-      return "one kept set per KV group, ranked by the sum of its heads' rows";
-    case Scope::layer:
-      return "one kept set per layer, ranked by the sum of its heads' rows";
-  }
-  throw std::logic_error("unknown scope");
-}
-
-void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads) {
-  std::size_t heads = 0;
-  for (const auto& unit : plan.units) heads += unit.heads.size();
-  std::cout << plan.trace << ": " << grouped(plan.tokens) << " tokens ("
-            << grouped(info.prompt_tokens) << " of the prompt), "
-            << (info.model_name.empty() ? "no model named" : info.model_name) << ", "
-            << layers_of(plan).size() << " layers, " << heads << " heads\n"
-            << "  scope    " << name(plan.scope) << ": " << shared_by(plan.scope) << "\n"
-            << "  budgets  " << of_n(plan) << " (percent of n = " << plan.tokens
-            << ", rounded down)\n";
-  if (const auto same = duplicates(plan); !same.empty()) {
-    std::cout << "  note     the same number of tokens, so run once: " << same << "\n";
-  }
-  std::cout << "  steps    "
-            << (plan.steps == Steps::active ? "active: i >= k" : "all, while the cache fills too")
-            << "\n";
-  if (!plan.needed.empty()) {
-    std::string rules;
-    for (const auto& rule : plan.needed) rules += (rules.empty() ? "" : ", ") + rule.text();
-    std::cout << "  needed   " << rules << "\n";
-  }
-  std::string common;
-  for (const auto& [question, answer] : common_axes()) {
-    common += (common.empty() ? "" : "; ") + question + " " + answer;
-  }
-  std::cout << "  all policies: " << common << "\n";
-  for (const auto& line : policy_lines(plan)) {
-    const auto parameters = merged_parameters(line.parameters);
-    std::cout << "  policy   " << line.name << (parameters.empty() ? "" : ":") << parameters;
-    for (const auto& axis : line.axes) std::cout << (&axis == &line.axes[0] ? "  (" : ", ") << axis;
-    std::cout << (line.axes.empty() ? "" : ")") << "\n";
-    if (!line.note.empty()) std::cout << "           " << line.note << "\n";
-    for (const auto& [tokens, cell] : line.cells) {
-      const std::uint32_t held = plan.cells[cell].traits.capacity;
-      if (held >= tokens) continue;
-      std::cout << "           holds at most " << held << " of the " << tokens
-                << " tokens of budget " << plan.cells[cell].budget.text << "\n";
-    }
-  }
-  std::cout << "  memory   up to about " << grouped(estimated_bytes(plan, threads) >> 20)
-            << " MiB on " << threads << (threads == 1 ? " thread" : " threads") << std::endl;
-}
-
-void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::string_view metric,
-                 const std::string& title) {
-  const auto metrics = metric_names(plan.needed);
-  const auto position =
-      static_cast<std::size_t>(std::find(metrics.begin(), metrics.end(), metric) - metrics.begin());
-  if (position == metrics.size()) return;
-  std::map<std::uint32_t, std::string> budgets;
-  for (const auto& cell : plan.cells) budgets.emplace(cell.budget.budget.tokens, cell.budget.text);
-  std::vector<std::string> header = {"policy"};
-  for (const auto& [tokens, text] : budgets) header.push_back(text);
-  TextTable table(header);
-  std::map<std::uint32_t, std::uint64_t> samples;
-  for (const auto& line : policy_lines(plan)) {
-    std::vector<std::string> row = {line.asked};
-    for (const auto& [tokens, text] : budgets) {
-      const auto cell = line.cells.find(tokens);
-      if (cell == line.cells.end()) {
-        row.emplace_back();
-        continue;
-      }
-      const Summary& summary = outcome.overall[cell->second * metrics.size() + position];
-      samples[tokens] = summary.count;
-      const bool holds_all = plan.cells[cell->second].traits.capacity >= plan.tokens;
-      row.push_back(summary.count > 0 || holds_all ? fixed(summary.mean, 4) : "-");
-    }
-    table.add(row);
-  }
-  std::vector<std::string> counts = {"samples"};
-  for (const auto& [tokens, text] : budgets) counts.push_back(grouped(samples[tokens]));
-  table.add(counts);
-  std::cout << "\n" << title << "\n" << table.text("  ");
-}
-
-void print_zero_mass_rows(const ReplayPlan& plan, const ReplayOutcome& outcome) {
-  std::string cells;
-  for (std::size_t i = 0; i < plan.cells.size(); ++i) {
-    if (outcome.zero_mass_rows[i] == 0) continue;
-    cells += (cells.empty() ? "" : ", ") + plan.cells[i].policy.text + " at " +
-             plan.cells[i].budget.text + ": " + grouped(outcome.zero_mass_rows[i]);
-  }
-  if (!cells.empty()) {
-    std::cout << "\nrows without visible mass, which added 0 to every score: " << cells << "\n";
-  }
-}
-
 struct Outputs {
   std::optional<std::string> hdf5;
   std::optional<std::string> csv;
@@ -274,6 +100,11 @@ void run(const po::variables_map& options, const RunControl& control) {
   request.budgets = parse_budgets(options["budget"].as<std::string>());
   request.needed = parse_needed(options["needed"].as<std::string>());
   request.scope = parse_scope(options["scope"].as<std::string>());
+  request.pooling = parse_pooling(options["pool"].as<std::string>());
+  request.prefill = parse_prefill(options["prefill"].as<std::string>());
+  if (options.count("prompt-len") != 0) {
+    request.prompt_tokens = options["prompt-len"].as<std::uint32_t>();
+  }
   request.steps = parse_steps(options["steps"].as<std::string>());
   request.seed = options["seed"].as<std::uint64_t>();
   request.detail = parse_detail(options["detail"].as<std::string>());
@@ -336,6 +167,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   std::uint64_t rows_before = 0;
   for (std::size_t i = 0; i < traces.size(); ++i) {
     auto& [info, plan, outcome] = traces[i];
+    deal_budgets(plan, *readers[i], threads, control);
     print_plan(info, plan, threads);
     RunControl part = control;
     part.progress = [&](std::string_view unit, std::uint64_t done, std::uint64_t) {
@@ -405,9 +237,15 @@ Command simulate_command() {
   add("budget", po::value<std::string>()->default_value("5%,10%,20%,50%")->value_name("LIST"),
       "tokens that may be kept");
   add("scope", po::value<std::string>()->default_value("head")->value_name("NAME"),
-      "who shares a kept set: head, group or layer");
+      "who shares a kept set: head, group, layer or all");
+  add("pool", po::value<std::string>()->default_value("mean")->value_name("NAME"),
+      "the row of heads that share a kept set: mean, sum or max of theirs");
+  add("prefill", po::value<std::string>()->default_value("stream")->value_name("NAME"),
+      "the prompt's rows: stream (evict from the first token on) or full (evict at its end)");
+  add("prompt-len", whole_number<std::uint32_t>()->value_name("N"),
+      "tokens of the prompt, if not as recorded");
   add("steps", po::value<std::string>()->default_value("active")->value_name("NAME"),
-      "statistics over active steps (i >= k) or all");
+      "statistics over active steps (i >= k), decoded ones of them, or all");
   add("needed",
       po::value<std::string>()
           ->default_value("threshold:0.01,top:4,mass:0.95,mean")

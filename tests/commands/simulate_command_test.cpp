@@ -118,9 +118,9 @@ TEST_CASE("simulate says what its policies do where others do otherwise") {
       "--policy local,tova,h2o-literal,topk-row,h2o:recent=0 --budget 25%,24,50%,48 --out '" +
       bench.path("r.h5") + "'");
   REQUIRE(run.exit_code == 0);
-  CHECK_THAT(run.out, Contains("all policies: scores from row 0, in fp64; eviction after "
-                               "attending, one token a step; ties the lowest index leaves; V_i k+1 "
-                               "tokens once full"));
+  CHECK_THAT(run.out,
+             Contains("unless said: scores from row 0, in fp64; eviction after "
+                      "attending; ties the lowest index leaves; V_i k+1 tokens once full"));
   CHECK_THAT(run.out, Contains("local  (newcomer protected)\n"));
   CHECK_THAT(run.out, Contains("tova:recent=0  (rows renormalised, newcomer may leave)\n"
                                "           published for --scope layer"));
@@ -154,8 +154,8 @@ TEST_CASE("simulate refuses wrong arguments with a sentence") {
   refused("--scope group --heads 0", "take whole groups or --scope head");
   refused("--scope layer --heads 0", "take all heads or --scope head");
   refused("--policy sinks:sinks=30 --budget 20", "sinks 30 exceed the budget of 20 tokens");
-  refused("--scope city", "scopes: head, group, layer");
-  refused("--steps some", "active, all");
+  refused("--scope city", "unknown scope \"city\" (head, group, layer, all)");
+  refused("--steps some", "active, decoded, all");
   refused("--needed most", "threshold:F");
   refused("--detail none", "overall, layer, head");
   refused("--threads 0", "--threads 0: must be a whole number from 1 to 1024");

@@ -41,10 +41,9 @@ Host run(const std::string& text, std::uint32_t budget, const Rows& rows) {
       for (auto& weight : weights) weight = sum > 0 ? weight / sum : 0;
     }
     if (traits.rows != RowForm::none) policy->observe({i, held}, weights);
-    while (held.size() > traits.capacity) {
-      const Slot slot = policy->victim({i, held});
-      held.erase(held.begin() + index(slot));
-      policy->dropped(slot);
+    while (const auto slot = policy->victim({i, held})) {
+      held.erase(held.begin() + index(*slot));
+      policy->dropped(*slot);
     }
     host.after.emplace_back();
     for (const auto token : held) host.after.back() += std::to_string(token + 1);
@@ -123,7 +122,7 @@ TEST_CASE("every unit draws random numbers of its own") {
   std::set<std::uint32_t> first_victims;
   for (std::uint32_t layer = 0; layer < 4; ++layer) {
     for (std::uint32_t unit = 0; unit < 4; ++unit) {
-      first_victims.insert(index(make(layer, unit)->victim({50, held})));
+      first_victims.insert(index(make(layer, unit)->victim({50, held}).value()));
       CHECK(make(layer, unit)->victim({50, held}) == make(layer, unit)->victim({50, held}));
     }
   }

@@ -11,7 +11,7 @@ namespace {
 /// "20%=217,64" for n tokens.
 std::string resolved(const std::string& text, std::uint32_t n) {
   std::string result;
-  for (const auto& budget : resolve_budgets(parse_budgets(text), n, "t.h5")) {
+  for (const auto& budget : resolve_budgets(parse_budgets(text), n, n / 2, "t.h5")) {
     result +=
         (result.empty() ? "" : ",") + budget.text + "=" + std::to_string(budget.budget.tokens);
   }
@@ -28,6 +28,11 @@ TEST_CASE("budgets resolve against the length of the sequence") {
   CHECK(resolved("1,1%,100%", 1) == "1=1");
   CHECK(resolved("10%,10,5:15:5", 100) == "10%=10,5=5,15=15");  // the same size once
   CHECK(resolved("100%", 7) == "100%=7");
+  // The prompt has half of the tokens here.
+  CHECK(resolved("20%prompt,20%,5%prompt:15%prompt:5%prompt", 200) ==
+        "20%prompt=20,20%=40,5%prompt=5,10%prompt=10,15%prompt=15");
+  CHECK_THROWS_WITH(resolve_budgets(parse_budgets("5%prompt"), 100, 0, "t.h5"),
+                    Catch::Contains("budget 5%prompt: t.h5 has no prompt; give its length"));
 }
 
 TEST_CASE("budgets that cannot be are refused with the reason") {
@@ -36,11 +41,13 @@ TEST_CASE("budgets that cannot be are refused with the reason") {
   CHECK_THROWS_WITH(parse_budgets("0%"), Contains("at least one token"));
   CHECK_THROWS_WITH(parse_budgets("-5"), Contains("at least one token"));
   CHECK_THROWS_WITH(parse_budgets("101%"), Contains("more than 100%"));
+  CHECK_THROWS_WITH(parse_budgets("5%promp"), Contains("percentage such as 20% or 20%prompt"));
+  CHECK_THROWS_WITH(parse_budgets("5%:9%prompt:1%"), Contains("percentages of the same"));
   CHECK_THROWS_WITH(parse_budgets("2.5"), Contains("a whole number"));
   CHECK_THROWS_WITH(parse_budgets("9999999999"), Contains("more tokens than any trace"));
   CHECK_THROWS_WITH(parse_budgets("10:20"), Contains("first:last:step"));
   CHECK_THROWS_WITH(parse_budgets("1:2:3:4"), Contains("first:last:step"));
-  CHECK_THROWS_WITH(parse_budgets("10%:20:5"), Contains("all be counts or all be percentages"));
+  CHECK_THROWS_WITH(parse_budgets("10%:20:5"), Contains("all be counts or all percentages"));
   CHECK_THROWS_WITH(parse_budgets("20:10:1"), Contains("ends before it begins"));
   CHECK_THROWS_WITH(parse_budgets("10:20:0"), Contains("at least one token"));
   CHECK_THROWS_WITH(parse_budgets("1:4000000000:1"), Contains("larger step"));
@@ -61,7 +68,7 @@ TEST_CASE("any text is budgets or is refused") {
       text += alphabet[random() % alphabet.size()];
     }
     try {
-      for (const auto& budget : resolve_budgets(parse_budgets(text), 1000, "t.h5")) {
+      for (const auto& budget : resolve_budgets(parse_budgets(text), 1000, 0, "t.h5")) {
         CHECK(budget.budget.tokens >= 1);
         CHECK(budget.budget.tokens <= 1000);
       }

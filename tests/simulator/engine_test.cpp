@@ -84,18 +84,28 @@ void compare(const std::vector<Step>& steps, const std::vector<ReferenceStep>& r
 }
 
 /// One layer; all of the scope's units of it.
-void compare_all(const Heads& heads, int kv_heads, Scope scope, bool exact) {
+void compare_all(const Heads& heads, int kv_heads, Scope scope, bool exact,
+                 Pooling pooling = Pooling::mean, int full_rows = 0) {
   const int n = static_cast<int>(heads[0].size());
   const auto rows = in_memory({heads}, kv_heads);
   for (const int k : {1, 2, 3, 5, 8, n / 5, n / 2, n - 1, n}) {
     if (k < 1 || k > n || (n > 50 && (k == 2 || k == 5 || k == 8)))
       continue;  // seconds, not minutes
-    for (const auto& [text, reference] : policies_at(k, n, exact)) {
-      const auto plan = plan_replay(rows.info(), "t", request_for(text, std::to_string(k), scope));
+    for (auto& [text, reference] : policies_at(k, n, exact)) {
+      auto request = request_for(text, std::to_string(k), scope);
+      request.pooling = pooling;
+      if (full_rows > 0) {
+        request.prefill = Prefill::full;
+        request.prompt_tokens = static_cast<std::uint32_t>(full_rows);
+      }
+      reference.full_rows = full_rows;
+      if (pooling == Pooling::sum) reference.pool = ReferencePolicy::Pool::sum;
+      if (pooling == Pooling::max) reference.pool = ReferencePolicy::Pool::max;
+      const auto plan = plan_replay(rows.info(), "t", request);
       for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
         if (text.starts_with("random") && unit > 0) continue;  // has its own stream
         Heads shared;
-        for (const auto head : plan.units[unit].head_names) shared.push_back(heads[head]);
+        for (const auto& slot : plan.units[unit].heads) shared.push_back(heads[slot.head]);
         INFO(text << " at " << k << " of " << n << ", unit " << unit);
         compare(all_steps(rows, plan, 0, unit), reference_replay(shared, reference));
       }
@@ -117,9 +127,37 @@ TEST_CASE("the engine agrees with the reference where weights tie") {
 
 TEST_CASE("heads that share a kept set agree with the reference") {
   const auto scope = GENERATE(Scope::group, Scope::layer);
+  const auto pooling = GENERATE(Pooling::mean, Pooling::sum, Pooling::max);
   const auto kind = GENERATE(Rows::smooth, Rows::with_empty);
   const int n = GENERATE(1, 5, 30);
-  compare_all(random_layers(1, 6, n, kind, 13)[0], 2, scope, false);
+  compare_all(random_layers(1, 6, n, kind, 13)[0], 2, scope, false, pooling);
+}
+
+TEST_CASE("a prompt that is attended in full agrees with the reference") {
+  const auto kind = GENERATE(Rows::smooth, Rows::with_empty);
+  const int n = GENERATE(2, 16, 70);
+  for (const int prompt : {1, n / 2, n - 1}) {
+    compare_all(random_layers(1, 1, n, kind, 17)[0], 1, Scope::head, false, Pooling::mean, prompt);
+  }
+  compare_all(random_layers(1, 4, n, kind, 18)[0], 2, Scope::group, false, Pooling::max, n / 2);
+}
+
+TEST_CASE("one kept set for all layers and heads agrees with the reference") {
+  const auto model = random_layers(3, 4, 30, Rows::smooth, 19);
+  const auto rows = in_memory(model, 2);
+  const auto plan = plan_replay(rows.info(), "t", request_for("h2o,tova", "7", Scope::all));
+  REQUIRE(plan.units.size() == 1);
+  CHECK(plan.detail == Detail::overall);
+  Heads shared;
+  for (const auto& heads : model) shared.insert(shared.end(), heads.begin(), heads.end());
+  compare(all_steps(rows, plan, 0),
+          reference_replay(shared, {.capacity = 7, .recent = 4, .score = Score::sum}));
+  compare(all_steps(rows, plan, 1),
+          reference_replay(shared, {.capacity = 7, .score = Score::last}));
+  const auto outcome = replay(rows, plan, 2, {});
+  CHECK(outcome.units_done == 1);
+  CHECK(outcome.layers.empty());
+  CHECK(outcome.overall[0].count == 30 * 12);
 }
 
 TEST_CASE("a replay sums up what its steps say") {

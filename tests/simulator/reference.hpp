@@ -27,6 +27,8 @@ struct ReferencePolicy {
   enum class Score { age, sum, mean, last, random } score = Score::age;
   bool top_of_row = false;
   std::uint64_t seed = 0;
+  int full_rows = 0;  ///< of the prompt, which attend all before them
+  enum class Pool { mean, sum, max } pool = Pool::mean;
 };
 
 struct ReferenceStep {
@@ -102,6 +104,25 @@ inline int victim_of(const ReferencePolicy& policy, const Tokens& held, int i,
   return victim;
 }
 
+/// The row that heads share: of `tokens`, each head's weights divided by their sum where wanted.
+inline std::map<int, double> pooled_row(const ReferencePolicy& policy, const Heads& heads,
+                                        std::size_t at, const Tokens& tokens) {
+  using Pool = ReferencePolicy::Pool;
+  std::map<int, double> pooled;
+  for (const auto& head : heads) {
+    const double mass = sum_over(head[at], tokens);
+    for (const int j : tokens) {
+      double weight = head[at][static_cast<std::size_t>(j)];
+      if (policy.renormalise) weight = mass > 0 ? weight * (1 / mass) : 0;
+      pooled[j] = policy.pool == Pool::max ? std::max(pooled[j], weight) : pooled[j] + weight;
+    }
+  }
+  if (policy.pool == Pool::mean && heads.size() > 1) {
+    for (auto& [j, weight] : pooled) weight /= static_cast<double>(heads.size());
+  }
+  return pooled;
+}
+
 inline std::vector<ReferenceStep> reference_replay(const Heads& heads,
                                                    const ReferencePolicy& policy) {
   const int n = static_cast<int>(heads[0].size());
@@ -113,34 +134,31 @@ inline std::vector<ReferenceStep> reference_replay(const Heads& heads,
     const auto at = static_cast<std::size_t>(i);
     ReferenceStep step;
     const Tokens before = held;
-    std::map<int, double> shared;  // the row the policy sees: the sum over the heads
+    const bool full = i < policy.full_rows;
     if (policy.top_of_row) {
+      ReferencePolicy raw = policy;
+      raw.renormalise = false;
+      Tokens earlier;
+      for (int j = 0; j < i; ++j) earlier.insert(j);
       std::vector<double> row(at + 1, 0);
-      for (const auto& head : heads) {
-        for (std::size_t j = 0; j <= at; ++j) row[j] += head[at][j];
+      for (const auto& [j, weight] : pooled_row(raw, heads, at, earlier)) {
+        row[static_cast<std::size_t>(j)] = weight;
       }
       held.clear();
       const auto order = i > 0 ? by_weight(row, i - 1) : std::vector<int>();
-      for (int rank = 0; rank < std::min(policy.capacity, i); ++rank) {
+      for (int rank = 0; rank < (full ? i : std::min(policy.capacity, i)); ++rank) {
         held.insert(order[static_cast<std::size_t>(rank)]);
       }
       step.visible = held;
       step.visible.insert(i);
     } else {
       step.visible = held;
-      const bool full = static_cast<int>(held.size()) == policy.capacity;
-      if (!(policy.hides_newcomer && full)) step.visible.insert(i);
-      for (const auto& head : heads) {
-        const double mass = sum_over(head[at], step.visible);
-        for (const int j : step.visible) {
-          const double weight = head[at][static_cast<std::size_t>(j)];
-          if (!policy.renormalise) shared[j] += weight;
-          if (policy.renormalise && mass > 0) shared[j] += weight * (1 / mass);
-        }
-      }
+      const bool at_capacity = static_cast<int>(held.size()) >= policy.capacity;
+      if (full || !(policy.hides_newcomer && at_capacity)) step.visible.insert(i);
+      const auto shared = pooled_row(policy, heads, at, step.visible);
       for (const auto& [j, weight] : shared) sums[j] += weight;
       held.insert(i);
-      if (static_cast<int>(held.size()) > policy.capacity) {
+      while (i + 1 >= policy.full_rows && static_cast<int>(held.size()) > policy.capacity) {
         const int victim = victim_of(policy, held, i, sums, shared, state);
         held.erase(victim);
         sums.erase(victim);

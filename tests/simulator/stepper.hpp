@@ -45,7 +45,7 @@ inline std::vector<Step> all_steps(const RowSource& source, const ReplayPlan& pl
   views.look(heads, slabs, 0, {0, plan.tokens});
   Workspace workspace(plan.tokens);
   Cell stepped(plan, plan.cells.at(cell));
-  stepped.start(heads);
+  stepped.start(unit, {});
   std::vector<Step> steps;
   std::vector<double> sums(stepped.samples().size(), 0);
   std::vector<std::uint64_t> counts(sums.size(), 0);

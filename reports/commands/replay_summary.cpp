@@ -1,0 +1,248 @@
+#include "reports/commands/replay_summary.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+#include "reports/text_table.hpp"
+#include "simulator/axes.hpp"
+#include "simulator/cell.hpp"
+
+namespace kvreplay::commands {
+namespace {
+
+/// The parameters of one policy over all budgets: "heavy=21/54:recent=22/55:rows=raw".
+std::string merged_parameters(const std::vector<std::string>& parameters) {
+  std::vector<std::vector<std::string>> values;  // by position, distinct
+  std::vector<std::string> keys;
+  for (const auto& text : parameters) {
+    std::size_t position = 0;
+    for (std::size_t begin = 0; begin < text.size(); ++position) {
+      const auto end = std::min(text.find(':', begin), text.size());
+      const auto equals = text.find('=', begin);
+      if (position == keys.size()) {
+        keys.push_back(text.substr(begin, equals - begin));
+        values.emplace_back();
+      }
+      const auto value = text.substr(equals + 1, end - equals - 1);
+      auto& seen = values[position];
+      if (seen.empty() || seen.back() != value) seen.push_back(value);
+      begin = end + 1;
+    }
+  }
+  std::string merged;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    merged += (i == 0 ? "" : ":") + keys[i] + "=";
+    for (std::size_t j = 0; j < values[i].size(); ++j) merged += (j == 0 ? "" : "/") + values[i][j];
+  }
+  return merged;
+}
+
+/// A line of a table: one policy as it was asked for.
+struct PolicyLine {
+  std::string asked;
+  std::string note;
+  std::string name;
+  std::vector<std::string> parameters;         // by its cells
+  std::vector<std::string> axes;               // distinct, over its cells
+  std::map<std::uint32_t, std::size_t> cells;  // by budget in tokens
+};
+
+std::vector<PolicyLine> policy_lines(const ReplayPlan& plan) {
+  std::vector<PolicyLine> lines;
+  for (std::size_t i = 0; i < plan.cells.size(); ++i) {
+    const auto& cell = plan.cells[i];
+    if (lines.empty() || lines.back().asked != cell.policy.text) {
+      lines.push_back({cell.policy.text, cell.policy.entry->note, cell.name(), {}, {}, {}});
+    }
+    auto& axes = lines.back().axes;
+    for (const auto& axis : own_axes(cell)) {
+      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
+    }
+    lines.back().parameters.push_back(cell.traits.parameters);
+    lines.back().cells.emplace(cell.budget.budget.tokens, i);
+  }
+  return lines;
+}
+
+std::string of_n(const ReplayPlan& plan) {
+  std::string text;
+  std::map<std::uint32_t, std::string> budgets;
+  for (const auto& cell : plan.cells) budgets.emplace(cell.budget.budget.tokens, cell.budget.text);
+  for (const auto& [tokens, asked] : budgets) {
+    text += (text.empty() ? "" : ", ") + asked;
+    if (asked.ends_with('%')) text += " = " + std::to_string(tokens);
+  }
+  return text;
+}
+
+/// Budgets that were asked for but run under another one's name: "8 is 4%".
+std::string duplicates(const ReplayPlan& plan) {
+  std::string text;
+  std::set<std::uint32_t> seen;
+  for (const auto& cell : plan.cells) {
+    if (!seen.insert(cell.budget.budget.tokens).second) continue;
+    for (const auto& same : cell.budget.same) {
+      text += (text.empty() ? "" : ", ") + same + " is " + cell.budget.text;
+    }
+  }
+  return text;
+}
+
+std::string shared_by(Scope scope) {
+  switch (scope) {
+    case Scope::head:
+      return "one kept set per query head";
+    case Scope::group:
+      return "one kept set per KV group";
+    case Scope::layer:
+      return "one kept set per layer";
+    case Scope::all:
+      return "one kept set for all layers and heads";
+  }
+  throw std::logic_error("unknown scope");
+}
+
+std::string steps_taken(Steps steps) {
+  switch (steps) {
+    case Steps::active:
+      return "active: i >= k, without a prompt attended in full";
+    case Steps::decoded:
+      return "decoded: i >= k, behind the prompt";
+    case Steps::all:
+      return "all, while the cache fills too";
+  }
+  throw std::logic_error("unknown steps");
+}
+
+/// "58,590 tokens among 270 units: 58,581 dealt out, 12 to 512 each".
+std::string dealt(const CellPlan& cell) {
+  const auto& tokens = cell.unit_tokens;
+  const auto [least, most] = std::minmax_element(tokens.begin(), tokens.end());
+  const auto sum = std::accumulate(tokens.begin(), tokens.end(), std::uint64_t{0});
+  return grouped(std::uint64_t{cell.budget.budget.tokens} * tokens.size()) + " tokens among " +
+         grouped(tokens.size()) + " units: " + grouped(sum) + " dealt out, " + grouped(*least) +
+         " to " + grouped(*most) + " each";
+}
+
+}  // namespace
+
+void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads) {
+  std::size_t heads = 0;
+  std::set<std::uint32_t> layers;
+  for (const auto& unit : plan.units) {
+    heads += unit.heads.size();
+    layers.insert(unit.layer_names.begin(), unit.layer_names.end());
+  }
+  std::cout << plan.trace << ": " << grouped(plan.tokens) << " tokens ("
+            << grouped(plan.prompt_tokens) << " of the prompt), "
+            << (info.model_name.empty() ? "no model named" : info.model_name) << ", "
+            << layers.size() << " layers, " << heads << " heads\n"
+            << "  scope    " << name(plan.scope) << ": " << shared_by(plan.scope)
+            << (plan.scope == Scope::head
+                    ? ""
+                    : ", ranked by the " + std::string(name(plan.pooling)) + " of its heads' rows")
+            << "\n"
+            << "  prefill  "
+            << (plan.prefill == Prefill::full ? "full: the prompt attends all before it"
+                                              : "stream: the cache is bounded from token 0 on")
+            << "\n"
+            << "  budgets  " << of_n(plan) << " (percent of n = " << plan.tokens
+            << ", rounded down)\n";
+  if (const auto same = duplicates(plan); !same.empty()) {
+    std::cout << "  note     the same number of tokens, so run once: " << same << "\n";
+  }
+  std::cout << "  steps    " << steps_taken(plan.steps) << "\n";
+  if (!plan.needed.empty()) {
+    std::string rules;
+    for (const auto& rule : plan.needed) rules += (rules.empty() ? "" : ", ") + rule.text();
+    std::cout << "  needed   " << rules << "\n";
+  }
+  std::string common;
+  for (const auto& [question, answer] : common_axes()) {
+    common += (common.empty() ? "" : "; ") + question + " " + answer;
+  }
+  std::cout << "  unless said: " << common << "\n";
+  for (const auto& line : policy_lines(plan)) {
+    const auto parameters = merged_parameters(line.parameters);
+    std::cout << "  policy   " << line.name << (parameters.empty() ? "" : ":") << parameters;
+    for (const auto& axis : line.axes) std::cout << (&axis == &line.axes[0] ? "  (" : ", ") << axis;
+    std::cout << (line.axes.empty() ? "" : ")") << "\n";
+    if (!line.note.empty()) std::cout << "           " << line.note << "\n";
+    for (const auto& [tokens, cell] : line.cells) {
+      if (!plan.cells[cell].unit_tokens.empty()) {
+        std::cout << "           " << plan.cells[cell].budget.text << ": "
+                  << dealt(plan.cells[cell]) << "\n";
+        continue;
+      }
+      const std::uint32_t held = plan.cells[cell].traits.capacity;
+      if (held >= tokens) continue;
+      std::cout << "           holds at most " << held << " of the " << tokens
+                << " tokens of budget " << plan.cells[cell].budget.text << "\n";
+    }
+  }
+  std::cout << "  memory   up to about " << grouped(estimated_bytes(plan, threads) >> 20)
+            << " MiB on " << threads << (threads == 1 ? " thread" : " threads") << std::endl;
+}
+
+void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::string_view metric,
+                 const std::string& title) {
+  const auto metrics = metric_names(plan.needed);
+  const auto position =
+      static_cast<std::size_t>(std::find(metrics.begin(), metrics.end(), metric) - metrics.begin());
+  if (position == metrics.size()) return;
+  std::map<std::uint32_t, std::string> budgets;
+  for (const auto& cell : plan.cells) budgets.emplace(cell.budget.budget.tokens, cell.budget.text);
+  std::vector<std::string> header = {"policy"};
+  for (const auto& [tokens, text] : budgets) header.push_back(text);
+  TextTable table(header);
+  // Policies that attend the prompt in full have samples of fewer steps.
+  std::vector<std::map<std::uint32_t, std::uint64_t>> samples;
+  std::vector<std::string> sampled;  // the policies of each
+  for (const auto& line : policy_lines(plan)) {
+    std::vector<std::string> row = {line.asked};
+    std::map<std::uint32_t, std::uint64_t> counts;
+    for (const auto& [tokens, text] : budgets) {
+      const auto cell = line.cells.find(tokens);
+      if (cell == line.cells.end()) {
+        row.emplace_back();
+        continue;
+      }
+      const Summary& summary = outcome.overall[cell->second * metrics.size() + position];
+      counts[tokens] = summary.count;
+      const bool holds_all = plan.cells[cell->second].traits.capacity >= plan.tokens;
+      row.push_back(summary.count > 0 || holds_all ? fixed(summary.mean, 4) : "-");
+    }
+    table.add(row);
+    const auto same = std::find(samples.begin(), samples.end(), counts);
+    if (same == samples.end()) {
+      samples.push_back(counts);
+      sampled.push_back(line.asked);
+    } else {
+      sampled[static_cast<std::size_t>(same - samples.begin())] += ", " + line.asked;
+    }
+  }
+  for (std::size_t at = 0; at < samples.size(); ++at) {
+    std::vector<std::string> row = {samples.size() == 1 ? "samples" : "samples of " + sampled[at]};
+    for (const auto& [tokens, text] : budgets) row.push_back(grouped(samples[at][tokens]));
+    table.add(row);
+  }
+  std::cout << "\n" << title << "\n" << table.text("  ");
+}
+
+void print_zero_mass_rows(const ReplayPlan& plan, const ReplayOutcome& outcome) {
+  std::string cells;
+  for (std::size_t i = 0; i < plan.cells.size(); ++i) {
+    if (outcome.zero_mass_rows[i] == 0) continue;
+    cells += (cells.empty() ? "" : ", ") + plan.cells[i].policy.text + " at " +
+             plan.cells[i].budget.text + ": " + grouped(outcome.zero_mass_rows[i]);
+  }
+  if (!cells.empty()) {
+    std::cout << "\nrows without visible mass, which added 0 to every score: " << cells << "\n";
+  }
+}
+
+}  // namespace kvreplay::commands

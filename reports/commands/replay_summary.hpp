@@ -1,0 +1,21 @@
+// What `kvreplay simulate` says of a replay: what will run, resolved, and what came out.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "simulator/plan.hpp"
+#include "simulator/replay.hpp"
+#include "traces/trace.hpp"
+
+namespace kvreplay::commands {
+
+void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads);
+
+/// Means of one metric over all layers and heads, policies by budgets.
+void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::string_view metric,
+                 const std::string& title);
+
+void print_zero_mass_rows(const ReplayPlan& plan, const ReplayOutcome& outcome);
+
+}  // namespace kvreplay::commands

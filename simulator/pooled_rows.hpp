@@ -1,0 +1,45 @@
+// Reading the rows of units: in slabs, and as the one row that the heads of a unit share.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "simulator/plan.hpp"
+#include "traces/row_source.hpp"
+
+namespace kvreplay {
+
+constexpr std::uint64_t kSlabValues =
+    (std::uint64_t{4} << 20) / sizeof(float);  ///< read at once, over all heads of a unit
+
+/// The longest range from `first` whose rows hold at most `values` values, but at least one row.
+RowRange rows_from(std::uint32_t first, std::uint32_t end, std::uint64_t values);
+
+/// Adds the weights of one head to `pooled`, which starts at 0, and, after all heads, ends it.
+void pool_row(Pooling pooling, std::span<const double> weights, std::span<double> pooled);
+void finish_pool(Pooling pooling, std::size_t heads, std::span<double> pooled);
+
+/// The raw rows of a unit, pooled over its heads. Keeps scratch space; one per thread.
+class PooledRows {
+ public:
+  /// Both outlive the object.
+  PooledRows(const RowSource& source, const ReplayPlan& plan);
+
+  /// Calls use(i, row) for the rows 0 .. rows - 1. Asks stopped() now and then; false: stopped.
+  bool each(const UnitPlan& unit, std::uint32_t rows, const std::function<bool()>& stopped,
+            const std::function<void(std::uint32_t, std::span<const double>)>& use);
+
+ private:
+  const RowSource& source_;
+  const ReplayPlan& plan_;
+  std::vector<std::vector<float>> scratch_;  // by head
+  std::vector<double> weights_;
+  std::vector<double> pooled_;
+};
+
+/// Runs `work` on as many threads at once, one of them the caller's; the first exception is thrown.
+void on_threads(std::size_t threads, const std::function<void()>& work);
+
+}  // namespace kvreplay
