@@ -63,10 +63,8 @@ PolicyRequest parse_policy(std::string_view text) {
 template <class Value>
 using Names = std::vector<std::pair<Value, std::string_view>>;
 
-const Names<Scope> kScopes = {{Scope::head, "head"},
-                              {Scope::group, "group"},
-                              {Scope::layer, "layer"},
-                              {Scope::all, "all"}};
+const Names<Scope> kScopes = {
+    {Scope::head, "head"}, {Scope::group, "group"}, {Scope::layer, "layer"}, {Scope::all, "all"}};
 const Names<Pooling> kPoolings = {
     {Pooling::mean, "mean"}, {Pooling::sum, "sum"}, {Pooling::max, "max"}};
 const Names<Prefill> kPrefills = {{Prefill::stream, "stream"}, {Prefill::full, "full"}};
