@@ -28,6 +28,7 @@ class Composition final : public CachePolicy {
   void observe(const Held& held, std::span<const double> weights) override;
   std::optional<Slot> victim(const Held& held) override;
   void dropped(Slot slot) override;
+  std::optional<std::size_t> state_bytes() const override { return ranking_->state_bytes(); }
 
  private:
   Parts parts_;

@@ -22,6 +22,7 @@
 // host calls choose() too, and lets the query see everything.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -81,6 +82,11 @@ struct Traits {
   std::string parameters = {};     ///< as resolved for this budget, "heavy=54:recent=55"
 };
 
+/// Most tokens that a query attends, itself included; not of a prompt that is attended in full.
+inline std::uint32_t most_visible(const Traits& traits) {
+  return traits.evicts_first || !traits.sees_newcomer ? traits.capacity : traits.capacity + 1;
+}
+
 /// The slots at step i, the newcomer included.
 struct Held {
   std::uint32_t step = 0;
@@ -101,6 +107,9 @@ class CachePolicy {
   /// The slot to give up; none once the set may stay as it is.
   virtual std::optional<Slot> victim(const Held& held) = 0;
   virtual void dropped(Slot slot) = 0;
+  /// Bytes of what is remembered of the sequence at this moment: the numbers that a deployed policy
+  /// would store beside the cache, without scratch space. None: not known.
+  virtual std::optional<std::size_t> state_bytes() const { return std::nullopt; }
 
  private:
   Traits traits_;
@@ -119,6 +128,8 @@ class RowChoice {
   /// replaced by the new one.
   virtual void choose(std::uint32_t step, std::span<const double> row,
                       std::vector<std::uint32_t>& tokens) = 0;
+  /// As CachePolicy::state_bytes().
+  virtual std::optional<std::size_t> state_bytes() const { return std::nullopt; }
 
  private:
   Traits traits_;

@@ -2,7 +2,9 @@
 // Among equals the lowest slot, which is the oldest token, leaves.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,12 +29,14 @@ class Ranking {
   virtual void observe(const Held&, std::span<const double> /*weights*/) {}
   virtual Slot worst(const Held& held, SlotRange candidates) = 0;
   virtual void dropped(Slot) {}
+  virtual std::optional<std::size_t> state_bytes() const { return std::nullopt; }
 };
 
 /// The oldest token leaves.
 class AgeRanking final : public Ranking {
  public:
   Slot worst(const Held&, SlotRange candidates) override { return Slot{candidates.first}; }
+  std::optional<std::size_t> state_bytes() const override { return 0; }
 };
 
 /// The lowest sum of the weights seen since the token came leaves: the accumulated score of H2O.
@@ -41,6 +45,9 @@ class AccumulatedRanking final : public Ranking {
   void observe(const Held& held, std::span<const double> weights) override;
   Slot worst(const Held& held, SlotRange candidates) override;
   void dropped(Slot slot) override;
+  std::optional<std::size_t> state_bytes() const override {
+    return scores_.size() * sizeof(double);
+  }
 
  private:
   std::vector<double> scores_;
@@ -52,6 +59,7 @@ class MeanRanking final : public Ranking {
   void observe(const Held& held, std::span<const double> weights) override;
   Slot worst(const Held& held, SlotRange candidates) override;
   void dropped(Slot slot) override;
+  std::optional<std::size_t> state_bytes() const override { return sums_.size() * sizeof(double); }
 
  private:
   std::vector<double> sums_;
@@ -64,6 +72,9 @@ class LastRowRanking final : public Ranking {
   void observe(const Held& held, std::span<const double> weights) override;
   Slot worst(const Held& held, SlotRange candidates) override;
   void dropped(Slot slot) override;
+  std::optional<std::size_t> state_bytes() const override {
+    return weights_.size() * sizeof(double);
+  }
 
  private:
   std::vector<double> weights_;
@@ -76,6 +87,7 @@ class RandomRanking final : public Ranking {
  public:
   explicit RandomRanking(std::uint64_t state) : state_(state) {}
   Slot worst(const Held& held, SlotRange candidates) override;
+  std::optional<std::size_t> state_bytes() const override { return sizeof state_; }
 
  private:
   std::uint64_t state_;

@@ -31,6 +31,7 @@ class TopkRow final : public RowChoice {
       return true;
     });
   }
+  std::optional<std::size_t> state_bytes() const override { return 0; }
 
  private:
   Selection<double> selection_;
