@@ -13,7 +13,7 @@ namespace kvreplay {
 namespace {
 
 template <class Number>
-std::optional<Number> whole_number(std::string_view text) {
+std::optional<Number> number_of(std::string_view text) {
   Number number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -21,8 +21,13 @@ std::optional<Number> whole_number(std::string_view text) {
 }
 
 std::optional<Amount> parse_amount(std::string_view text) {
-  if (const auto count = whole_number<std::uint32_t>(text)) return Amount{*count};
-  const auto share = whole_number<double>(text);
+  if (const auto count = number_of<std::uint32_t>(text)) return Amount{*count};
+  if (text.ends_with('%')) {
+    const auto percent = number_of<double>(text.substr(0, text.size() - 1));
+    if (percent && *percent >= 0 && *percent <= 100) return Amount{*percent / 100};
+    return std::nullopt;
+  }
+  const auto share = number_of<double>(text);
   if (share && *share >= 0 && *share < 1) return Amount{*share};
   return std::nullopt;
 }
@@ -47,7 +52,7 @@ std::uint32_t Amount::of(Budget budget) const {
 std::string Parameter::range() const {
   switch (kind) {
     case Kind::amount:
-      return "a count of tokens, or a share of the budget below 1 such as 0.5";
+      return "a count of tokens, or a share of the budget, such as 0.5 (below 1) or 50%";
     case Kind::integer:
       return "a whole number from 0 to " +
              std::to_string(std::numeric_limits<std::uint64_t>::max());
@@ -80,7 +85,7 @@ void Arguments::set(std::string_view policy, const std::vector<Parameter>& param
       parsed = parse_amount(value);
       break;
     case Parameter::Kind::integer:
-      parsed = whole_number<std::uint64_t>(value);
+      parsed = number_of<std::uint64_t>(value);
       break;
     case Parameter::Kind::choice:
       if (std::find(parameter->choices.begin(), parameter->choices.end(), value) !=

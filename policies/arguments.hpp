@@ -13,7 +13,7 @@
 
 namespace kvreplay {
 
-/// A number of tokens, or a share of the budget below 1.
+/// A number of tokens, or a share of the budget, 0 to 1.
 struct Amount {
   std::variant<std::uint32_t, double> value;
 

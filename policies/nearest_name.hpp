@@ -7,8 +7,9 @@
 
 namespace kvreplay {
 
-/// The member of `names` closest to `text` by insertions, deletions and replacements; empty where
-/// none is near. Of equally close ones the first.
+/// The member of `names` closest to `text` by insertions, deletions, replacements and swaps of
+/// neighbours, where one edit or one in three letters will do; else one that contains `text`; empty
+/// where there is none. Of equally close ones the first.
 std::string nearest_name(std::string_view text, const std::vector<std::string>& names);
 
 }  // namespace kvreplay

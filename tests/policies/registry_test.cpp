@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 
+#include "policies/nearest_name.hpp"
 #include "policies/selection.hpp"
 
 namespace kvreplay {
@@ -33,6 +34,11 @@ TEST_CASE("parts are resolved against the budget") {
   CHECK(parameters("sinks:sinks=0.3", 100) == "sinks=30:recent=70");
   CHECK(parameters("sinks:recent=98", 100) == "sinks=2:recent=98");
   CHECK(parameters("tova:recent=0.5", 9) == "recent=4");
+  CHECK(parameters("h2o:heavy=25%", 100) == "heavy=25:recent=75:rows=renormalised");
+  CHECK(parameters("h2o:heavy=29%", 100) == "heavy=29:recent=71:rows=renormalised");
+  CHECK(parameters("h2o:heavy=12.5%:recent=87.5%", 9) == "heavy=1:recent=8:rows=renormalised");
+  CHECK(parameters("sinks:sinks=100%", 9) == "sinks=9:recent=0");
+  CHECK(parameters("h2o:heavy=0%", 9) == "heavy=0:recent=9:rows=renormalised");
 }
 
 TEST_CASE("parts that do not fit are refused with the fix") {
@@ -73,12 +79,31 @@ TEST_CASE("policies are parsed and what is wrong is named") {
                     Contains("did you mean \"heavy\"?") && Contains("heavy, recent, rows"));
   CHECK_THROWS_WITH(parse_policies("local:heavy=3"), Contains("it has none"));
   CHECK_THROWS_WITH(parse_policies("h2o:heavy=3:heavy=4"), Contains("given twice"));
-  for (const auto* value : {"", "-1", "1.5", "nan", "inf", "0x8", "8 ", "99999999999", "1e3"}) {
+  for (const auto* value : {"", "-1", "1.5", "nan", "inf", "0x8", "8 ", "99999999999", "1e3", "%",
+                            "101%", "-1%", "nan%", "5%%", "5 %"}) {
     CHECK_THROWS_WITH(parse_policies(std::string("h2o:heavy=") + value),
                       Contains("is not a count of tokens, or a share"));
   }
   CHECK_THROWS_WITH(parse_policies("h2o:rows=cooked"), Contains("renormalised|raw"));
   CHECK_THROWS_WITH(parse_policies("random:seed=-3"), Contains("is not a whole number"));
+}
+
+TEST_CASE("a near name is guessed, and none where none is near") {
+  const std::vector<std::string> names = {"full",  "fixed",  "h2o",     "h2o-kvcf",    "heavy",
+                                          "local", "snapkv", "strided", "scissorhands"};
+  const auto guess = [&](std::string_view text) { return nearest_name(text, names); };
+  CHECK(guess("h20") == "h2o");
+  CHECK(guess("hevy") == "heavy");
+  CHECK(guess("loacl") == "local");  // a swap is one slip
+  CHECK(guess("snapvk") == "snapkv");
+  CHECK(guess("sissorhand") == "scissorhands");
+  CHECK(guess("ful") == "full");
+  CHECK(guess("kvcf") == "h2o-kvcf");
+  CHECK(guess("scissor") == "scissorhands");
+  for (const auto* text : {"foo", "bar", "xyzzy", "", "f", "h", "ll", "hello", "lru"}) {
+    INFO(text);
+    CHECK(guess(text).empty());
+  }
 }
 
 TEST_CASE("any text either parses or is refused") {
