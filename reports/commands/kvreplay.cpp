@@ -132,6 +132,7 @@ std::vector<Command> family(const std::vector<Command>& commands, const std::str
     throw std::invalid_argument("\"" + words[0] + "\" is followed by one of: " + names + given);
   }
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const auto& command : commands) names.push_back(command.name);
   const std::string nearest = nearest_name(words[0], names);
   throw std::invalid_argument("unknown command " + in_quotes(words[0]) +

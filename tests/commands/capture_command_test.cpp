@@ -9,8 +9,6 @@ namespace kvreplay::testing {
 namespace {
 
 using Catch::Matchers::Contains;
-using Catch::Matchers::EndsWith;
-using Catch::Matchers::Matches;
 
 std::string in_quotes(const std::filesystem::path& path) {
   return " '" + path.string() + "' ";

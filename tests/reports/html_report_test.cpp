@@ -13,7 +13,6 @@ namespace {
 
 using nlohmann::json;
 using testing::occurrences;
-using testing::sample_budget;
 using testing::sample_loss;
 using testing::sample_results;
 using testing::SampleShape;

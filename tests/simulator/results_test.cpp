@@ -13,8 +13,8 @@
 #include "traces/hdf5.hpp"
 
 // HDF5 1.10.8 itself leaks where it fails on damaged metadata.
-extern "C" const char* __lsan_default_suppressions();
-extern "C" const char* __lsan_default_suppressions() {  // NOLINT: the sanitizer's name for it
+extern "C" const char* __lsan_default_suppressions();   // NOLINT: the sanitizer's name for it
+extern "C" const char* __lsan_default_suppressions() {  // NOLINT
   return "leak:libhdf5\n";
 }
 

@@ -19,14 +19,14 @@ struct Step {
   std::vector<std::optional<double>> metrics;
 };
 
-inline const std::string kAllNeeded = "threshold:0.01,top:4,mass:0.95,mean";
+inline const std::string all_needed = "threshold:0.01,top:4,mass:0.95,mean";
 
 inline ReplayRequest request_for(const std::string& policies, const std::string& budgets,
                                  Scope scope = Scope::head, Steps steps = Steps::all) {
   ReplayRequest request;
   request.policies = parse_policies(policies);
   request.budgets = parse_budgets(budgets);
-  request.needed = parse_needed(kAllNeeded);
+  request.needed = parse_needed(all_needed);
   request.scope = scope;
   request.steps = steps;
   return request;
