@@ -1,6 +1,7 @@
 #include "policies/arguments.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <iterator>
@@ -32,6 +33,21 @@ std::optional<Amount> parse_amount(std::string_view text) {
   return std::nullopt;
 }
 
+template <class Number>
+std::optional<Number> within(std::optional<Number> number, const Parameter& parameter) {
+  if (!number) return number;
+  const auto value = static_cast<double>(*number);
+  return std::isfinite(value) && value >= parameter.least && value <= parameter.most ? number
+                                                                                     : std::nullopt;
+}
+
+/// "0.98", "400"
+std::string plain(double number) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  return {text.data(), end};
+}
+
 std::string joined(const std::vector<std::string>& words, std::string_view separator) {
   std::string text;
   for (const auto& word : words) {
@@ -54,8 +70,12 @@ std::string Parameter::range() const {
     case Kind::amount:
       return "a count of tokens, or a share of the budget, such as 0.5 (below 1) or 50%";
     case Kind::integer:
-      return "a whole number from 0 to " +
-             std::to_string(std::numeric_limits<std::uint64_t>::max());
+      return "a whole number from " + plain(least) + " to " +
+             (std::isinf(most) ? std::to_string(std::numeric_limits<std::uint64_t>::max())
+                               : plain(most));
+    case Kind::real:
+      return std::isinf(most) ? "a number of at least " + plain(least)
+                              : "a number from " + plain(least) + " to " + plain(most);
     case Kind::choice:
       return joined(choices, "|");
   }
@@ -85,7 +105,10 @@ void Arguments::set(std::string_view policy, const std::vector<Parameter>& param
       parsed = parse_amount(value);
       break;
     case Parameter::Kind::integer:
-      parsed = number_of<std::uint64_t>(value);
+      parsed = within(number_of<std::uint64_t>(value), *parameter);
+      break;
+    case Parameter::Kind::real:
+      parsed = within(number_of<double>(value), *parameter);
       break;
     case Parameter::Kind::choice:
       if (std::find(parameter->choices.begin(), parameter->choices.end(), value) !=
@@ -109,6 +132,11 @@ std::optional<Amount> Arguments::amount(std::string_view name) const {
 std::uint64_t Arguments::integer(std::string_view name, std::uint64_t otherwise) const {
   const auto found = values_.find(name);
   return found == values_.end() ? otherwise : std::get<std::uint64_t>(found->second);
+}
+
+double Arguments::real(std::string_view name, double otherwise) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? otherwise : std::get<double>(found->second);
 }
 
 std::string Arguments::choice(std::string_view name, std::string_view otherwise) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,14 +25,17 @@ struct Amount {
 
 /// What one parameter may be. A default that depends on the budget has no value here, only words.
 struct Parameter {
-  enum class Kind { amount, integer, choice };
+  enum class Kind { amount, integer, real, choice };
   std::string name;
   std::string meaning;
   Kind kind = Kind::amount;
   std::string default_words = {};         ///< for help: "the rest", "4"
   std::vector<std::string> choices = {};  ///< Kind::choice only; the first one is the default
+  double least = 0;                       ///< of integers and reals
+  double most = std::numeric_limits<double>::infinity();
 
-  /// "count or share", "integer 0..18446744073709551615", "renormalised|raw"
+  /// "a count of tokens, ...", "a whole number from 0 to ...", "a number from 0 to 1",
+  /// "renormalised|raw"
   std::string range() const;
 };
 
@@ -45,10 +49,11 @@ class Arguments {
   bool has(std::string_view name) const { return values_.contains(name); }
   std::optional<Amount> amount(std::string_view name) const;
   std::uint64_t integer(std::string_view name, std::uint64_t otherwise) const;
+  double real(std::string_view name, double otherwise) const;
   std::string choice(std::string_view name, std::string_view otherwise) const;
 
  private:
-  using Value = std::variant<Amount, std::uint64_t, std::string>;
+  using Value = std::variant<Amount, std::uint64_t, double, std::string>;
   std::map<std::string, Value, std::less<>> values_;
 };
 

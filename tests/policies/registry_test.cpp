@@ -106,6 +106,33 @@ TEST_CASE("a near name is guessed, and none where none is near") {
   }
 }
 
+TEST_CASE("numbers keep to their range") {
+  const std::vector<Parameter> parameters = {
+      {.name = "decay", .meaning = "", .kind = Parameter::Kind::real, .most = 1},
+      {.name = "power", .meaning = "", .kind = Parameter::Kind::real, .least = 0.5},
+      {.name = "window", .meaning = "", .kind = Parameter::Kind::integer, .least = 1, .most = 400}};
+  Arguments arguments;
+  arguments.set("p", parameters, "decay", "0.98");
+  arguments.set("p", parameters, "power", "2e3");
+  arguments.set("p", parameters, "window", "400");
+  CHECK(arguments.real("decay", 1) == 0.98);
+  CHECK(arguments.real("power", 1) == 2000);
+  CHECK(arguments.real("other", 7) == 7);
+  CHECK(arguments.integer("window", 1) == 400);
+  const auto refused = [&](const std::string& name, const std::string& value) {
+    CHECK_THROWS_WITH(Arguments().set("p", parameters, name, value),
+                      Catch::StartsWith("policy p: " + name + "=" + value + " is not a "));
+  };
+  for (const auto* value : {"1.01", "-0.1", "nan", "inf", "", "0.5x", "1,5"}) {
+    refused("decay", value);
+  }
+  for (const auto* value : {"0", "401", "1.5", "-1"}) refused("window", value);
+  for (const auto* value : {"inf", "nan", "0.4"}) refused("power", value);
+  CHECK(parameters[0].range() == "a number from 0 to 1");
+  CHECK(parameters[1].range() == "a number of at least 0.5");
+  CHECK(parameters[2].range() == "a whole number from 1 to 400");
+}
+
 TEST_CASE("any text either parses or is refused") {
   std::mt19937 random(3);
   const std::string alphabet = "h2o-local,:=.0159heavyrecentrows%\n\xff";
