@@ -41,13 +41,6 @@ std::optional<Number> within(std::optional<Number> number, const Parameter& para
                                                                                      : std::nullopt;
 }
 
-/// "0.98", "400"
-std::string plain(double number) {
-  std::array<char, 32> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
-  return {text.data(), end};
-}
-
 std::string joined(const std::vector<std::string>& words, std::string_view separator) {
   std::string text;
   for (const auto& word : words) {
@@ -58,6 +51,12 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
 }
 
 }  // namespace
+
+std::string number_text(double number) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  return {text.data(), end};
+}
 
 std::uint32_t Amount::of(Budget budget) const {
   if (!is_share()) return std::get<std::uint32_t>(value);
@@ -70,12 +69,12 @@ std::string Parameter::range() const {
     case Kind::amount:
       return "a count of tokens, or a share of the budget, such as 0.5 (below 1) or 50%";
     case Kind::integer:
-      return "a whole number from " + plain(least) + " to " +
+      return "a whole number from " + number_text(least) + " to " +
              (std::isinf(most) ? std::to_string(std::numeric_limits<std::uint64_t>::max())
-                               : plain(most));
+                               : number_text(most));
     case Kind::real:
-      return std::isinf(most) ? "a number of at least " + plain(least)
-                              : "a number from " + plain(least) + " to " + plain(most);
+      return std::isinf(most) ? "a number of at least " + number_text(least)
+                              : "a number from " + number_text(least) + " to " + number_text(most);
     case Kind::choice:
       return joined(choices, "|");
   }

@@ -39,6 +39,9 @@ struct Parameter {
   std::string range() const;
 };
 
+/// The shortest text that reads back as the same number, "0.98".
+std::string number_text(double number);
+
 /// The values given for a policy, already checked against its parameters.
 class Arguments {
  public:

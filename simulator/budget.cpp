@@ -1,12 +1,12 @@
 #include "simulator/budget.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
 
+#include "policies/arguments.hpp"
 #include "traces/quoted.hpp"
 
 namespace kvreplay {
@@ -16,12 +16,6 @@ constexpr std::size_t kMostBudgets = 100'000;
 
 [[noreturn]] void refuse(std::string_view piece, const std::string& why) {
   throw std::invalid_argument("budget " + in_quotes(piece) + ": " + why);
-}
-
-std::string number_text(double value) {
-  std::array<char, 32> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-  return {buffer.data(), end};
 }
 
 BudgetRequest parse_one(std::string_view text, std::string_view piece) {

@@ -3,6 +3,7 @@
 
 #include "policies/registry.hpp"
 #include "reports/commands/command.hpp"
+#include "reports/commands/policy_libraries.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -52,8 +53,10 @@ Command policies_command() {
   auto add = command.options.add_options();
   add("name", po::value<std::string>(), "only this policy");
   add("json", po::bool_switch(), "print one JSON array");
+  add_policy_library_option(command);
   command.positional.add("name", 1);
   command.run = [](const po::variables_map& options, const RunControl&) {
+    load_policy_libraries(options);
     std::vector<const PolicyEntry*> policies;
     if (options.count("name") != 0) {
       policies.push_back(parse_policies(options["name"].as<std::string>()).front().entry);

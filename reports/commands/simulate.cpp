@@ -9,6 +9,7 @@
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
 #include "reports/commands/index_list.hpp"
+#include "reports/commands/policy_libraries.hpp"
 #include "reports/commands/replay_summary.hpp"
 #include "reports/commands/whole_number.hpp"
 #include "reports/text_table.hpp"
@@ -95,6 +96,7 @@ std::optional<std::string> text_option(const po::variables_map& options, const c
 }
 
 void run(const po::variables_map& options, const RunControl& control) {
+  load_policy_libraries(options);
   ReplayRequest request;
   request.policies = parse_policies(options["policy"].as<std::string>());
   request.budgets = parse_budgets(options["budget"].as<std::string>());
@@ -234,6 +236,7 @@ Command simulate_command() {
           ->default_value("full,local,sinks,h2o,tova,random,topk-row")
           ->value_name("LIST"),
       "policies with their parameters");
+  add_policy_library_option(command);
   add("budget", po::value<std::string>()->default_value("5%,10%,20%,50%")->value_name("LIST"),
       "tokens that may be kept");
   add("scope", po::value<std::string>()->default_value("head")->value_name("NAME"),

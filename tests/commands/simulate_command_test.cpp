@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <map>
 #include <regex>
 #include <thread>
 
@@ -110,6 +111,41 @@ TEST_CASE("simulate takes several traces, scopes, layers and heads") {
   const auto csv = read_text(bench.path("p.csv"));
   CHECK_THAT(csv, Contains(",group,5%,4,1,,miss_top,p99,") && !Contains("miss_mass"));
   CHECK_THAT(part.out, Contains("1 layers, 2 heads") && Contains("per KV group"));
+}
+
+TEST_CASE("simulate and policies take policies from shared libraries") {
+  const Bench bench;
+  const std::string library =
+      "--policy-library '" + std::string(KVREPLAY_POLICY_LIBRARIES) + "/fading_attention.so' ";
+  const auto run = bench.simulate(library +
+                                  "--policy h2o-figure,fading-attention:fade=1,fading-attention "
+                                  "--budget 25% --csv '" +
+                                  bench.path("r.csv") + "'");
+  CHECK(run.err.empty());
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("fading-attention:fade=0.98:recent=0"));
+  // Attention that does not fade is H2O's.
+  const auto csv = read_text(bench.path("r.csv"));
+  std::map<std::string, std::string> losses;
+  for (const std::string policy : {"h2o-figure", "fading-attention:fade=1", "fading-attention"}) {
+    std::smatch found;
+    REQUIRE(std::regex_search(
+        csv, found, std::regex("t.h5," + policy + ",[^,]*,head,25%,24,,,mass_loss,mean,([^,]*),")));
+    losses[policy] = found[1];
+  }
+  CHECK(losses["h2o-figure"] == losses["fading-attention:fade=1"]);
+  CHECK(losses["h2o-figure"] != losses["fading-attention"]);
+  CHECK_THAT(run_kvreplay("policies " + library + "fading-attention").out,
+             Contains("old rows counting less") && Contains("a number from 0 to 1; default: 0.98"));
+  const auto wrong = bench.simulate("--policy-library '" + bench.path("t.h5") + "'");
+  CHECK(wrong.exit_code == 2);
+  CHECK_THAT(wrong.err, Contains("policy library ") && Contains("t.h5: "));
+  const auto bad =
+      bench.simulate("--policy-library '" + std::string(KVREPLAY_POLICY_LIBRARIES) +
+                     "/faulty_bad_victim.so' --policy faulty --out '" + bench.path("bad.h5") + "'");
+  CHECK(bad.exit_code == 2);
+  CHECK_THAT(bad.err, Contains("victim() must answer 0 to "));
+  CHECK(!std::filesystem::exists(bench.path("bad.h5")));
 }
 
 TEST_CASE("simulate says what its policies do where others do otherwise") {

@@ -1,0 +1,158 @@
+#include "policies/user_policy.hpp"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <stdexcept>
+
+#include "policies/kvreplay_policy.h"
+#include "policies/registry.hpp"
+
+namespace kvreplay {
+namespace {
+
+/// A policy's answers are another author's: they are checked here, where the library can be named.
+class UserPolicy final : public CachePolicy {
+ public:
+  UserPolicy(const kvreplay_policy& policy, std::string library, void* state, Traits traits)
+      : CachePolicy(std::move(traits)),
+        policy_(policy),
+        library_(std::move(library)),
+        state_(state, policy.destroy) {}
+
+  void observe(const Held& held, std::span<const double> weights) override {
+    policy_.observe(state_.get(), held.step, held.tokens.data(), weights.data(),
+                    static_cast<std::uint32_t>(weights.size()));
+  }
+  std::optional<Slot> victim(const Held& held) override {
+    const auto count = static_cast<std::uint32_t>(held.tokens.size());
+    if (count <= traits().capacity) return std::nullopt;
+    const std::uint32_t slot = policy_.victim(state_.get(), held.step, held.tokens.data(), count);
+    if (slot >= count) {
+      throw std::invalid_argument(library_ + ": policy " + policy_.name + " evicts position " +
+                                  std::to_string(slot) + " of the " + std::to_string(count) +
+                                  " tokens held at step " + std::to_string(held.step) +
+                                  "; victim() must answer 0 to " + std::to_string(count - 1));
+    }
+    return Slot{slot};
+  }
+  void dropped(Slot) override {}
+
+ private:
+  const kvreplay_policy& policy_;
+  std::string library_;
+  std::unique_ptr<void, void (*)(void*)> state_;
+};
+
+RowForm row_form(std::uint32_t rows) {
+  switch (rows) {
+    case KVREPLAY_ROWS_RAW:
+      return RowForm::raw;
+    case KVREPLAY_ROWS_RENORMALISED:
+      return RowForm::renormalised;
+    default:
+      return RowForm::none;
+  }
+}
+
+std::unique_ptr<CachePolicy> make(const kvreplay_policy& policy, const std::string& library,
+                                  const Arguments& arguments, const Setting& setting) {
+  std::vector<double> values;
+  Traits traits{.capacity = setting.budget.tokens, .rows = row_form(policy.rows)};
+  for (std::uint32_t i = 0; i < policy.parameter_count; ++i) {
+    const kvreplay_parameter& parameter = policy.parameters[i];
+    values.push_back(arguments.real(parameter.name, parameter.otherwise));
+    traits.parameters +=
+        (i == 0 ? "" : ":") + std::string(parameter.name) + "=" + number_text(values.back());
+  }
+  const kvreplay_setting given{.budget = setting.budget.tokens,
+                               .tokens = setting.tokens,
+                               .prompt_tokens = setting.prompt_tokens,
+                               .layer = setting.layer,
+                               .unit = setting.unit,
+                               .heads = setting.heads};
+  std::array<char, 512> error{};
+  void* const state = policy.create(&given, values.data(), error.data(), error.size());
+  if (state == nullptr) {
+    error.back() = '\0';
+    const std::string why(error.data());
+    throw std::invalid_argument("policy " + std::string(policy.name) + " (" + library +
+                                "): " + (why.empty() ? "it could not be created" : why));
+  }
+  return std::make_unique<UserPolicy>(policy, library, state, std::move(traits));
+}
+
+/// What is wrong with a policy's description; empty: nothing.
+std::string fault(const kvreplay_policy* policy) {
+  if (policy == nullptr) return "kvreplay_policy_entry() gives no policy";
+  if (policy->abi != KVREPLAY_POLICY_ABI) {
+    return "it was built for version " + std::to_string(policy->abi) +
+           " of the policy ABI, and this program has version " +
+           std::to_string(KVREPLAY_POLICY_ABI) + "; rebuild it with this kvreplay_policy.h";
+  }
+  const std::string_view name = policy->name == nullptr ? "" : policy->name;
+  const bool named =
+      !name.empty() &&
+      name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_") == std::string_view::npos;
+  if (!named) return "its policy needs a name of lower-case letters, digits, - and _";
+  if (policy->rows > KVREPLAY_ROWS_RENORMALISED) return "its rows are none of KVREPLAY_ROWS_...";
+  if (policy->create == nullptr || policy->victim == nullptr || policy->destroy == nullptr) {
+    return "its policy lacks create, victim or destroy";
+  }
+  if (policy->rows != KVREPLAY_ROWS_NONE && policy->observe == nullptr) {
+    return "its policy wants rows but lacks observe";
+  }
+  if (policy->parameter_count > 0 && policy->parameters == nullptr) {
+    return "its policy counts parameters but lists none";
+  }
+  for (std::uint32_t i = 0; i < policy->parameter_count; ++i) {
+    if (policy->parameters[i].name == nullptr) return "a parameter of its policy has no name";
+  }
+  return "";
+}
+
+std::string or_empty(const char* text) {
+  return text == nullptr ? "" : text;
+}
+
+}  // namespace
+
+std::string load_policy_library(const std::filesystem::path& library) {
+  const auto refuse = [&](const std::string& why) {
+    throw std::invalid_argument("policy library " + library.string() + ": " + why);
+  };
+  // Without a slash the system would look for it in its own folders.
+  const std::string path = std::filesystem::absolute(library).string();
+  void* const loaded = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded == nullptr) refuse(or_empty(::dlerror()));
+  using Entry = const kvreplay_policy* (*)();
+  const auto entry = reinterpret_cast<Entry>(::dlsym(loaded, "kvreplay_policy_entry"));
+  if (entry == nullptr) refuse("it does not define kvreplay_policy_entry()");
+  const kvreplay_policy* const policy = entry();
+  if (const auto wrong = fault(policy); !wrong.empty()) refuse(wrong);
+  if (registered_policies().contains(std::string_view(policy->name))) {
+    refuse("a policy is called " + std::string(policy->name) + " already");
+  }
+  PolicyEntry described{
+      .name = policy->name,
+      .summary = or_empty(policy->summary),
+      .note = "from " + library.string(),
+      .make = CacheFactory(
+          [policy, name = library.string()](const Arguments& arguments, const Setting& setting) {
+            return make(*policy, name, arguments, setting);
+          })};
+  if (policy->rows != KVREPLAY_ROWS_NONE) described.needs = {Need::rows};
+  for (std::uint32_t i = 0; i < policy->parameter_count; ++i) {
+    const kvreplay_parameter& parameter = policy->parameters[i];
+    described.parameters.push_back({.name = parameter.name,
+                                    .meaning = or_empty(parameter.meaning),
+                                    .kind = Parameter::Kind::real,
+                                    .default_words = number_text(parameter.otherwise),
+                                    .least = parameter.least,
+                                    .most = parameter.most});
+  }
+  const Registration registration(std::move(described));
+  return policy->name;
+}
+
+}  // namespace kvreplay
