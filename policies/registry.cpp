@@ -63,11 +63,11 @@ PolicyRequest parse_policy(std::string_view text) {
 template <class Value>
 using Names = std::vector<std::pair<Value, std::string_view>>;
 
-const Names<Scope> kScopes = {
+const Names<Scope> scope_names = {
     {Scope::head, "head"}, {Scope::group, "group"}, {Scope::layer, "layer"}, {Scope::all, "all"}};
-const Names<Pooling> kPoolings = {
+const Names<Pooling> pooling_names = {
     {Pooling::mean, "mean"}, {Pooling::sum, "sum"}, {Pooling::max, "max"}};
-const Names<Prefill> kPrefills = {{Prefill::stream, "stream"}, {Prefill::full, "full"}};
+const Names<Prefill> prefill_names = {{Prefill::stream, "stream"}, {Prefill::full, "full"}};
 
 template <class Value>
 std::string_view name_in(const Names<Value>& names, Value wanted) {
@@ -124,23 +124,23 @@ std::string_view name(Need need) {
 }
 
 std::string_view name(Scope scope) {
-  return name_in(kScopes, scope);
+  return name_in(scope_names, scope);
 }
 std::string_view name(Pooling pooling) {
-  return name_in(kPoolings, pooling);
+  return name_in(pooling_names, pooling);
 }
 std::string_view name(Prefill prefill) {
-  return name_in(kPrefills, prefill);
+  return name_in(prefill_names, prefill);
 }
 
 Scope parse_scope(std::string_view text) {
-  return parse_in(kScopes, text, "scope");
+  return parse_in(scope_names, text, "scope");
 }
 Pooling parse_pooling(std::string_view text) {
-  return parse_in(kPoolings, text, "pooling");
+  return parse_in(pooling_names, text, "pooling");
 }
 Prefill parse_prefill(std::string_view text) {
-  return parse_in(kPrefills, text, "prefill");
+  return parse_in(prefill_names, text, "prefill");
 }
 
 }  // namespace kvreplay

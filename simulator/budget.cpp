@@ -64,8 +64,8 @@ void add_range(std::string_view piece, std::vector<BudgetRequest>& requests) {
   if (count > kMostBudgets) {
     refuse(piece, "more than " + std::to_string(kMostBudgets) + " budgets; take a larger step");
   }
-  for (double i = 0; i < count; ++i) {
-    const double exact = first.amount + i * step.amount;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    const double exact = first.amount + static_cast<double>(i) * step.amount;
     requests.push_back({std::round(exact * 1e9) / 1e9, first.unit});
   }
 }
