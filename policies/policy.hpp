@@ -57,9 +57,10 @@ enum class RowForm { none, raw, renormalised };
 
 /// Where a policy object stands, known before the first row.
 struct Setting {
-  Budget budget;                    ///< of this unit
-  std::uint32_t tokens = 0;         ///< n, the length of the sequence
-  std::uint32_t prompt_tokens = 0;  ///< m; the tokens behind it are decoded
+  Budget budget;                     ///< as asked for
+  std::optional<Budget> dealt = {};  ///< of this unit, once an adaptive policy has dealt it out
+  std::uint32_t tokens = 0;          ///< n, the length of the sequence
+  std::uint32_t prompt_tokens = 0;   ///< m; the tokens behind it are decoded
   Prefill prefill = Prefill::stream;
   std::uint32_t layer = 0;         ///< model index; 0 at scope all
   std::uint32_t unit = 0;          ///< model index of the head or of the group; 0 at wider scopes

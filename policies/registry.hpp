@@ -47,12 +47,13 @@ struct UnitSurvey {
   std::vector<double> found;  ///< empty without a survey
 };
 
-/// How an adaptive policy gives units different budgets.
+/// How an adaptive policy gives units different budgets. It cannot be replayed without all heads of
+/// a layer, and those that deal among all not without all layers.
 struct Allotment {
   /// Whose tokens must not come to more than the budget times their number.
   enum class Among { layer, all, nobody };
   Among among = Among::all;
-  /// Null: nothing needs to be read. `setting` is of one unit; its budget is 0.
+  /// Null: nothing needs to be read. `setting` is of one unit.
   std::unique_ptr<Survey> (*survey)(const Arguments&, const Setting& setting) = nullptr;
   /// The tokens of each unit, in the order of `units` (by layer, then unit), which are those of one
   /// layer where the budget is shared among a layer, else all. `setting` is as for any of them.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
+#include <iterator>
 #include <numeric>
 #include <stdexcept>
 
@@ -12,30 +12,51 @@
 namespace kvreplay {
 namespace {
 
-using Surveys = std::vector<UnitSurvey>;  // by unit of the plan
+using Surveys = std::vector<UnitSurvey>;  // by unit
 
-/// What the survey of each of `cells` finds, in the same order.
-std::vector<Surveys> survey(const ReplayPlan& plan, const std::vector<const CellPlan*>& cells,
-                            const RowSource& source, unsigned threads, const RunControl& control) {
+/// Units of a plan, `first` to `last` - 1.
+struct UnitRange {
+  std::size_t first = 0;
+  std::size_t last = 0;
+  std::size_t size() const { return last - first; }
+};
+
+/// Whole layers from unit `first` on, until there is a unit for every thread.
+UnitRange next_layers(const ReplayPlan& plan, std::size_t first, unsigned threads) {
+  const auto& units = plan.units;
+  UnitRange range{first, first};
+  while (range.last < units.size() &&
+         (range.size() < threads || units[range.last].layer == units[range.last - 1].layer)) {
+    ++range.last;
+  }
+  return range;
+}
+
+/// What the surveys of `cells` find of some units: by cell, then by unit.
+std::vector<Surveys> survey(const ReplayPlan& plan, const std::vector<CellPlan*>& cells,
+                            UnitRange range, const RowSource& source, unsigned threads,
+                            const RunControl& control) {
   Surveys places;
-  for (const auto& unit : plan.units) places.push_back({unit.layer, unit.index, {}});
+  for (std::size_t unit = range.first; unit < range.last; ++unit) {
+    places.push_back({plan.units[unit].layer, plan.units[unit].index, {}});
+  }
   std::vector<Surveys> found(cells.size(), places);
   const bool reads = std::any_of(cells.begin(), cells.end(), [](const CellPlan* cell) {
     return cell->policy.entry->allotment->survey != nullptr;
   });
   if (!reads) return found;
-  std::atomic<std::size_t> next_unit{0};
+  std::atomic<std::size_t> next_unit{range.first};
   std::atomic<bool> stop{false};
   const auto stopped = [&] { return stop.load(std::memory_order_relaxed) || control.stopped(); };
   const auto work = [&] {
     PooledRows rows(source, plan);
-    for (std::size_t unit = next_unit++; unit < plan.units.size() && !stop; unit = next_unit++) {
+    for (std::size_t unit = next_unit++; unit < range.last && !stop; unit = next_unit++) {
       std::vector<std::unique_ptr<Survey>> surveys;
       for (const CellPlan* cell : cells) {
-        Setting setting = setting_of(plan, *cell, unit);
-        setting.budget.tokens = 0;
         const auto make = cell->policy.entry->allotment->survey;
-        surveys.push_back(make == nullptr ? nullptr : make(cell->policy.arguments, setting));
+        surveys.push_back(make == nullptr
+                              ? nullptr
+                              : make(cell->policy.arguments, setting_of(plan, *cell, unit)));
       }
       const auto show = [&](std::uint32_t i, std::span<const double> row) {
         for (const auto& one : surveys) {
@@ -43,12 +64,12 @@ std::vector<Surveys> survey(const ReplayPlan& plan, const std::vector<const Cell
         }
       };
       if (!rows.each(plan.units[unit], plan.prompt_tokens, stopped, show)) stop = true;
-      for (std::size_t at = 0; at < cells.size(); ++at) {
-        if (surveys[at]) found[at][unit].found = surveys[at]->result();
+      for (std::size_t at = 0; at < cells.size() && !stop; ++at) {
+        if (surveys[at]) found[at][unit - range.first].found = surveys[at]->result();
       }
     }
   };
-  on_threads(std::min<std::size_t>(threads, plan.units.size()), [&] {
+  on_threads(std::min<std::size_t>(threads, range.size()), [&] {
     try {
       work();
     } catch (...) {
@@ -60,23 +81,23 @@ std::vector<Surveys> survey(const ReplayPlan& plan, const std::vector<const Cell
   return found;
 }
 
-/// Units from `first` on that share one budget.
-std::size_t sharers(const ReplayPlan& plan, Allotment::Among among, std::size_t first) {
-  std::size_t last = first;
-  while (last < plan.units.size() &&
-         (among != Allotment::Among::layer || plan.units[last].layer == plan.units[first].layer)) {
-    ++last;
-  }
-  return last - first;
+/// How many of the surveyed units share a budget with the first.
+std::size_t sharers(std::span<const UnitSurvey> found, Allotment::Among among) {
+  if (among != Allotment::Among::layer) return found.size();
+  return static_cast<std::size_t>(
+      std::find_if(found.begin(), found.end(),
+                   [&](const UnitSurvey& unit) { return unit.layer != found[0].layer; }) -
+      found.begin());
 }
 
-void deal(const ReplayPlan& plan, CellPlan& cell, const Surveys& found) {
+/// Deals out to the units that were surveyed, which follow those that have tokens already.
+void deal(const ReplayPlan& plan, CellPlan& cell, std::span<const UnitSurvey> found,
+          std::vector<std::uint32_t>& dealt) {
   const Allotment& allotment = *cell.policy.entry->allotment;
-  std::vector<std::uint32_t> dealt;
-  for (std::size_t first = 0; first < plan.units.size();) {
-    const std::size_t count = sharers(plan, allotment.among, first);
-    const auto tokens = allotment.tokens(cell.policy.arguments, setting_of(plan, cell, first),
-                                         std::span(found).subspan(first, count));
+  while (!found.empty()) {
+    const std::size_t count = sharers(found, allotment.among);
+    const auto tokens = allotment.tokens(cell.policy.arguments,
+                                         setting_of(plan, cell, dealt.size()), found.first(count));
     const auto sum = std::accumulate(tokens.begin(), tokens.end(), std::uint64_t{0});
     const std::uint64_t most = std::uint64_t{cell.budget.budget.tokens} * count;
     if (tokens.size() != count || (allotment.among != Allotment::Among::nobody && sum > most)) {
@@ -85,26 +106,37 @@ void deal(const ReplayPlan& plan, CellPlan& cell, const Surveys& found) {
                              std::to_string(count) + " units that have " + std::to_string(most));
     }
     dealt.insert(dealt.end(), tokens.begin(), tokens.end());
-    first += count;
+    found = found.subspan(count);
   }
-  cell.unit_tokens = std::move(dealt);
 }
 
 }  // namespace
 
 void deal_budgets(ReplayPlan& plan, const RowSource& source, unsigned threads,
                   const RunControl& control) {
-  std::vector<const CellPlan*>
-      surveyed;  // one per policy: what is found does not depend on budgets
-  std::map<std::string, std::size_t> positions;
-  for (const auto& cell : plan.cells) {
-    if (!cell.policy.entry->allotment) continue;
-    if (positions.emplace(cell.policy.text, surveyed.size()).second) surveyed.push_back(&cell);
-  }
-  if (surveyed.empty()) return;
-  const auto found = survey(plan, surveyed, source, threads, control);
+  std::vector<CellPlan*> cells;
   for (auto& cell : plan.cells) {
-    if (cell.policy.entry->allotment) deal(plan, cell, found[positions.at(cell.policy.text)]);
+    if (cell.policy.entry->allotment) cells.push_back(&cell);
+  }
+  if (cells.empty()) return;
+  // What is found of a layer can be much, as it is of every token: it goes as soon as it can.
+  std::vector<Surveys> kept(cells.size());
+  std::vector<std::vector<std::uint32_t>> dealt(cells.size());
+  for (std::size_t first = 0; first < plan.units.size();) {
+    const auto range = next_layers(plan, first, threads);
+    auto found = survey(plan, cells, range, source, threads, control);
+    for (std::size_t at = 0; at < cells.size(); ++at) {
+      if (cells[at]->policy.entry->allotment->among == Allotment::Among::layer) {
+        deal(plan, *cells[at], found[at], dealt[at]);
+      } else {
+        std::move(found[at].begin(), found[at].end(), std::back_inserter(kept[at]));
+      }
+    }
+    first = range.last;
+  }
+  for (std::size_t at = 0; at < cells.size(); ++at) {
+    deal(plan, *cells[at], kept[at], dealt[at]);
+    cells[at]->unit_tokens = std::move(dealt[at]);
   }
 }
 

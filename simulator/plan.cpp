@@ -1,6 +1,7 @@
 #include "simulator/plan.hpp"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 
 #include "traces/quoted.hpp"
@@ -121,6 +122,32 @@ void check_needs(const PolicyEntry& policy, const ReplayPlan& plan) {
   }
 }
 
+/// What units share cannot be dealt out without some of them.
+void check_sharers(const PolicyEntry& policy, const ReplayPlan& plan, const TraceInfo& info) {
+  if (!policy.allotment) return;
+  std::map<std::uint32_t, std::vector<std::uint32_t>> heads;  // by layer
+  for (const auto& unit : plan.units) {
+    auto& names = heads[unit.layer];
+    names.insert(names.end(), unit.head_names.begin(), unit.head_names.end());
+  }
+  const auto refuse = [&](const std::string& among, const std::string& there,
+                          const std::string& take) {
+    throw std::invalid_argument(plan.trace + ": policy " + policy.name + " looks at all " + among +
+                                " before it deals budgets out, and " + "there are only " + there +
+                                "; take " + take);
+  };
+  for (const auto& [layer, names] : heads) {
+    if (names.size() < info.model_heads) {
+      refuse(std::to_string(info.model_heads) + " heads of a layer",
+             "heads " + index_ranges(names) + " of layer " + std::to_string(layer), "all heads");
+    }
+  }
+  if (policy.allotment->among == Allotment::Among::all && heads.size() < info.model_layers) {
+    refuse(std::to_string(info.model_layers) + " layers", std::to_string(heads.size()) + " layers",
+           "all layers");
+  }
+}
+
 void check_prompt(const ReplayPlan& plan, const Traits& traits, std::string_view policy) {
   if (!traits.whole_prompt && plan.prefill == Prefill::stream) return;
   if (plan.prompt_tokens > 0 && plan.prompt_tokens < plan.tokens) return;
@@ -204,6 +231,7 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
   const auto budgets = resolve_budgets(request.budgets, info.tokens, plan.prompt_tokens, trace);
   for (const auto& asked : request.policies) {
     check_needs(*asked.entry, plan);
+    check_sharers(*asked.entry, plan, info);
     PolicyRequest policy = asked;
     const auto& parameters = policy.entry->parameters;
     const bool seeded = std::any_of(parameters.begin(), parameters.end(),
@@ -240,7 +268,7 @@ Setting setting_of(const ReplayPlan& plan, const CellPlan& cell, std::size_t uni
                   .heads = static_cast<std::uint32_t>(place.heads.size()),
                   .column_sums = column_sums,
                   .pieces = plan.pieces};
-  if (!cell.unit_tokens.empty()) setting.budget.tokens = cell.unit_tokens[unit];
+  if (!cell.unit_tokens.empty()) setting.dealt = Budget{cell.unit_tokens[unit]};
   return setting;
 }
 

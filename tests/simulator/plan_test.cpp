@@ -57,9 +57,9 @@ const Registration dealt_out(
                             },
                             .tokens = &deal},
      .make = [](const Arguments&, const Setting& setting) -> std::unique_ptr<CachePolicy> {
-       return std::make_unique<Composition>(Parts{.recent = setting.budget.tokens},
-                                            std::make_unique<AgeRanking>(),
-                                            Traits{.whole_prompt = true});
+       return std::make_unique<Composition>(
+           Parts{.recent = setting.dealt.value_or(setting.budget).tokens},
+           std::make_unique<AgeRanking>(), Traits{.whole_prompt = true});
      }});
 
 const Registration by_values({.name = "test-by-values",
@@ -135,6 +135,11 @@ TEST_CASE("an adaptive policy deals its budget out over units") {
   CHECK(steps[4].kept.size() == 5);  // the prompt is attended in full
   CHECK(steps[5].kept == std::vector<std::uint32_t>{3, 4, 5});
   CHECK(steps[11].kept == std::vector<std::uint32_t>{9, 10, 11});
+  request.heads = {{0, 1}};
+  CHECK_THROWS_WITH(plan_replay(light.info(), "t", request),
+                    "t: policy test-dealt-out looks at all 4 heads of a layer before it deals "
+                    "budgets out, and there are only heads 0,1 of layer 0; take all heads");
+  request.heads = std::nullopt;
   request.scope = Scope::layer;
   CHECK_THROWS_WITH(plan_replay(light.info(), "t", request),
                     Contains("policy test-dealt-out is defined for --scope head or group "
