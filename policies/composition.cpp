@@ -82,6 +82,13 @@ Parameter rows_parameter() {
           .choices = {"renormalised", "raw"}};
 }
 
+Parameter seed_parameter() {
+  return {.name = "seed",
+          .meaning = "start of the random numbers",
+          .kind = Parameter::Kind::integer,
+          .default_words = "--seed"};
+}
+
 RowForm rows_argument(const Arguments& arguments) {
   return arguments.choice("rows", "renormalised") == "raw" ? RowForm::raw : RowForm::renormalised;
 }

@@ -40,6 +40,7 @@ Parameter heavy_parameter();
 Parameter recent_parameter(std::string default_words);
 Parameter sinks_parameter();
 Parameter rows_parameter();
+Parameter seed_parameter();
 RowForm rows_argument(const Arguments& arguments);
 std::string_view name(RowForm rows);
 

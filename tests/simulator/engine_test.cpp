@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "random_rows.hpp"
+#include "simulator/deal_budgets.hpp"
 #include "simulator/replay.hpp"
 #include "stepper.hpp"
 #include "traces/encoding.hpp"
@@ -336,7 +337,12 @@ TEST_CASE("laws of every policy") {
     for (const auto& [name, entry] : registered_policies()) {
       if (name.starts_with("test-")) continue;
       INFO(name << " at " << k);
-      const auto plan = plan_replay(rows.info(), "t", request_for(name, std::to_string(k)));
+      auto request = request_for(name, std::to_string(k));
+      request.prompt_tokens = n / 2;
+      if (!entry.scopes.empty()) request.scope = entry.scopes[0];
+      const auto plan = plan_replay(rows.info(), "t", request);
+      // Laws of policies that attend the prompt in full are in tests/policies/.
+      if (plan.cells[0].traits.whole_prompt) continue;
       const auto capacity = plan.cells[0].traits.capacity;
       const bool choice = std::holds_alternative<ChoiceFactory>(entry.make);
       std::vector<std::uint32_t> before;
@@ -366,7 +372,11 @@ TEST_CASE("a budget of n loses exactly nothing") {
   const auto rows = in_memory(random_layers(2, 2, 33, kind, 19), 1);
   for (const auto& [name, entry] : registered_policies()) {
     if (name.starts_with("test-")) continue;
-    const auto plan = plan_replay(rows.info(), "t", request_for(name, "100%"));
+    auto request = request_for(name, "100%");
+    request.prompt_tokens = 20;
+    if (!entry.scopes.empty()) request.scope = entry.scopes[0];
+    auto plan = plan_replay(rows.info(), "t", request);
+    deal_budgets(plan, rows, 2, {});
     const auto outcome = replay(rows, plan, 2, {});
     INFO(name);
     for (std::size_t metric = 0; metric < 5; ++metric) CHECK(outcome.overall[metric].max == 0);

@@ -1,0 +1,43 @@
+// Random numbers that are the same on every machine, and of which every unit has a stream of its
+// own that does not depend on which others run.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "policies/policy.hpp"
+
+namespace kvreplay {
+
+/// The finaliser of splitmix64, which maps 0 to 0.
+inline std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+/// Where the random numbers of a unit start: seed XOR mix(layer * 2^32 + unit), so layer 0, unit 0
+/// starts at the seed itself.
+inline std::uint64_t unit_seed(std::uint64_t seed, const Setting& setting) {
+  return seed ^ mix((std::uint64_t{setting.layer} << 32) | setting.unit);
+}
+
+/// splitmix64.
+class RandomNumbers {
+ public:
+  explicit RandomNumbers(std::uint64_t state) : state_(state) {}
+
+  /// Of the distribution with density exp(-x), x > 0.
+  double exponential() {
+    state_ += 0x9e3779b97f4a7c15U;
+    const auto bits = static_cast<double>(mix(state_) >> 11);  // 53 of them
+    return -std::log((bits + 0.5) * 0x1p-53);
+  }
+  /// Of the standard Gumbel distribution.
+  double gumbel() { return -std::log(exponential()); }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace kvreplay

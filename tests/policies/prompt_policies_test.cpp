@@ -1,0 +1,270 @@
+// Policies that decide after the whole prompt, against what their definitions say.
+#include <catch2/catch.hpp>
+
+#include "prompt_reference.hpp"
+
+namespace kvreplay::testing {
+namespace {
+
+using Catch::Contains;
+
+const std::vector<Rows> kKinds = {Rows::smooth,  Rows::sharp,   Rows::dyadic,
+                                  Rows::one_hot, Rows::uniform, Rows::with_empty};
+
+/// Calls check(rows, heads, m, k) for rows of every kind and for many sizes.
+template <class Check>
+void for_all(Check check, bool with_long = true) {
+  for (const Rows kind : kKinds) {
+    for (const int n : {2, 3, 9, 40, 200}) {
+      if (n == 200 && (!with_long || kind == Rows::uniform || kind == Rows::dyadic)) continue;
+      const auto heads = random_layers(1, 1, n, kind, 31)[0];
+      const auto rows = in_memory({heads}, 1);
+      for (const int m : std::set<int>{1, n / 2, n - 1}) {
+        for (const int k : std::set<int>{1, 2, 3, 5, 17, 34, m - 1, m, m + 1, n}) {
+          if (k < 1 || k > n || (n == 200 && k < 17)) continue;
+          INFO("kind " << static_cast<int>(kind) << ", n " << n << ", m " << m << ", k " << k);
+          check(rows, heads[0], m, k);
+        }
+      }
+    }
+  }
+}
+
+std::vector<Step> steps_of(const MemoryRows& rows, const std::string& policy, int m, int k) {
+  const auto plan = plan_replay(rows.info(), "t", prompt_request(policy, k, m));
+  CHECK(plan.cells[0].traits.whole_prompt);
+  return all_steps(rows, plan);
+}
+
+TEST_CASE("h2o-kvcf keeps the highest column sums and the window") {
+  for_all([](const MemoryRows& rows, const Matrix& matrix, int m, int k) {
+    check_grows(steps_of(rows, "h2o-kvcf", m, k), m, kvcf_set(matrix, m, k, usual_window(k)));
+    check_grows(steps_of(rows, "h2o-kvcf:window=0", m, k), m, kvcf_set(matrix, m, k, 0));
+    check_grows(steps_of(rows, "h2o-kvcf:window=50%", m, k), m, kvcf_set(matrix, m, k, k / 2));
+  });
+}
+
+TEST_CASE("observed keeps the highest means over the rows that could see a token") {
+  for_all([](const MemoryRows& rows, const Matrix& matrix, int m, int k) {
+    for (const int recent : {0, 1}) {
+      Tokens kept;
+      add_range(kept, std::max(m - recent, 0), m);
+      auto means = sums(matrix, 0, m, m - recent);
+      for (auto& [j, mean] : means) mean /= m - j;
+      for (const int j : best(means, std::min(k, m) - recent)) kept.insert(j);
+      check_grows(steps_of(rows, "observed:recent=" + std::to_string(recent), m, k), m, kept);
+    }
+  });
+}
+
+TEST_CASE("snapkv keeps what the window attends, smoothed, and the window") {
+  for_all([](const MemoryRows& rows, const Matrix& matrix, int m, int k) {
+    const int window = usual_window(k);
+    check_grows(steps_of(rows, "snapkv", m, k), m, snap_set(matrix, m, k, window, "avg", 5));
+    check_grows(steps_of(rows, "snapkv:pool=max", m, k), m,
+                snap_set(matrix, m, k, window, "max", 7));
+    check_grows(steps_of(rows, "snapkv:window=1:kernel=1", m, k), m,
+                snap_set(matrix, m, k, 1, "avg", 1));
+  });
+}
+
+// Four rows of a prompt and one decoded; tokens from 0.
+const Matrix kFive = {{1}, {.5, .5}, {.4, .2, .4}, {.3, .1, .35, .25}, {.2, .2, .2, .2, .2}};
+
+std::vector<std::uint32_t> kept_of_five(const std::string& policy, const std::string& budget) {
+  Matrix square = kFive;
+  for (auto& row : square) row.resize(5, 0);
+  const auto rows = in_memory({{square}}, 1);
+  auto request = request_for(policy, budget);
+  request.prompt_tokens = 4;
+  return all_steps(rows, plan_replay(rows.info(), "t", request)).at(3).kept;
+}
+
+TEST_CASE("a prompt of four tokens by hand") {
+  using Set = std::vector<std::uint32_t>;
+  // Column sums 2.2, .8, .75, .25.
+  CHECK(kept_of_five("h2o-kvcf:window=1", "3") == Set{0, 1, 3});
+  CHECK(kept_of_five("h2o-kvcf:window=0", "2") == Set{0, 1});
+  // Means .55, .27, .375, .25.
+  CHECK(kept_of_five("observed", "2") == Set{0, 2});
+  // The last row gives .3, .1, .35 to those before it.
+  CHECK(kept_of_five("snapkv:window=1:kernel=1", "2") == Set{2, 3});
+  // Averages over three, zeros beyond: .4, .75, .45 thirds.
+  CHECK(kept_of_five("snapkv:window=1:kernel=3", "2") == Set{1, 3});
+  // Maxima over three: .3, .35, .35; of equals the newest stays.
+  CHECK(kept_of_five("snapkv:window=1:kernel=3:pool=max", "2") == Set{2, 3});
+}
+
+TEST_CASE("heads that share a set choose by their pooled rows") {
+  const int n = 40;
+  const int m = 30;
+  const auto heads = random_layers(1, 6, n, Rows::sharp, 32)[0];
+  const auto rows = in_memory({heads}, 2);
+  for (const auto pooling : {Pooling::mean, Pooling::max}) {
+    auto request = prompt_request("h2o-kvcf,snapkv,observed", 12, m, Scope::group);
+    request.pooling = pooling;
+    const auto plan = plan_replay(rows.info(), "t", request);
+    for (const std::size_t group : {0U, 1U}) {
+      const auto first = heads.begin() + static_cast<std::ptrdiff_t>(3 * group);
+      const Matrix matrix = pooled_rows({first, first + 3}, pooling);
+      check_grows(all_steps(rows, plan, 0, group), m, kvcf_set(matrix, m, 12, 6));
+      check_grows(all_steps(rows, plan, 1, group), m, snap_set(matrix, m, 12, 6, "avg", 5));
+    }
+  }
+}
+
+/// The sets that nacl keeps: parts as shares of the budget, and draws of the documented stream.
+Tokens nacl_set(const Matrix& rows, int m, int k, std::uint64_t seed) {
+  Tokens kept;
+  if (k >= m) {
+    add_range(kept, 0, m);
+    return kept;
+  }
+  const int ends = k / 20;
+  const int sinks = ends - ends / 2;
+  const int drawn = 35 * k / 100;
+  auto scores = sums(rows, m - std::max(m / 100, 1), m, m - ends / 2);
+  for (int j = 0; j < sinks; ++j) scores.erase(j);
+  kept = best(scores, k - ends - drawn);
+  Scores rest;
+  ReferenceRandom random(seed, 0);
+  for (const auto& [j, score] : scores) {
+    if (kept.count(j) == 0) rest[j] = score - std::log(random.exponential());
+  }
+  for (const int j : best(rest, drawn)) kept.insert(j);
+  add_range(kept, 0, sinks);
+  add_range(kept, m - ends / 2, m);
+  return kept;
+}
+
+TEST_CASE("nacl keeps the ends, the highest sums and a sample") {
+  for_all([](const MemoryRows& rows, const Matrix& matrix, int m, int k) {
+    check_grows(steps_of(rows, "nacl:seed=7", m, k), m, nacl_set(matrix, m, k, 7));
+  });
+}
+
+TEST_CASE("nacl draws in proportion to the exponential of the score") {
+  // One token stays by score, one is drawn of three; the last row's weights say how likely.
+  Matrix square = {{1}, {0, 1}, {0, 0, 1}, {.6, .3, .1, 0}, {1, 0, 0, 0, 0}};
+  for (auto& row : square) row.resize(5, 0);
+  const auto rows = in_memory({{square}}, 1);
+  std::map<std::uint32_t, int> counts;
+  const int trials = 3000;
+  for (int seed = 0; seed < trials; ++seed) {
+    const auto kept =
+        steps_of(rows, "nacl:drawn=1:seed=" + std::to_string(seed * 7919), 4, 2).at(3);
+    REQUIRE(kept.kept.size() == 2);
+    REQUIRE(kept.kept[0] == 0);
+    ++counts[kept.kept[1]];
+  }
+  const double total = std::exp(.3) + std::exp(.1) + 1;
+  CHECK(counts[1] / double{trials} == Approx(std::exp(.3) / total).margin(0.03));
+  CHECK(counts[2] / double{trials} == Approx(std::exp(.1) / total).margin(0.03));
+  CHECK(counts[3] / double{trials} == Approx(1 / total).margin(0.03));
+}
+
+/// Kept sets of keyformer, with the softmax of logits and noise as it is written down.
+std::vector<Tokens> keyformer_sets(const Matrix& rows, int m, int k, std::uint64_t seed) {
+  const int n = static_cast<int>(rows.size());
+  const int recent = 3 * k / 10;
+  ReferenceRandom random(seed, 0);
+  Tokens held;
+  Scores scores;
+  std::vector<Tokens> sets;
+  for (int i = 0; i < n; ++i) {
+    held.insert(i);
+    const double tau = i < m ? 1 : 1 + 0.01 * (i - m + 1);
+    Scores logits;
+    double most = -INFINITY;
+    for (const int j : held) {
+      logits[j] = (std::log(at(rows, i, j)) - std::log(random.exponential())) / tau;
+      most = std::max(most, logits[j]);
+    }
+    double sum = 0;
+    for (const auto& [j, logit] : logits) sum += std::exp(logit - most);
+    for (const auto& [j, logit] : logits) {
+      scores[j] += most > -INFINITY ? std::exp(logit - most) / sum : 0;
+    }
+    while (i + 1 >= m && static_cast<int>(held.size()) > k) {
+      int victim = -1;
+      for (const int j : held) {
+        if (j > i - recent) continue;
+        if (victim < 0 || scores[j] < scores[victim]) victim = j;
+      }
+      held.erase(victim);
+    }
+    sets.push_back(held);
+  }
+  return sets;
+}
+
+TEST_CASE("keyformer accumulates noisy rows and never takes a token back") {
+  for_all(
+      [](const MemoryRows& rows, const Matrix& matrix, int m, int k) {
+        const auto expected = keyformer_sets(matrix, m, k, 5);
+        const auto steps = steps_of(rows, "keyformer:seed=5", m, k);
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+          INFO("step " << i);
+          REQUIRE(steps[i].kept ==
+                  std::vector<std::uint32_t>(expected[i].begin(), expected[i].end()));
+        }
+      },
+      false);
+}
+
+TEST_CASE("spatten ranks one set by the attention of all layers and heads") {
+  for (const auto kind : {Rows::smooth, Rows::with_empty, Rows::dyadic}) {
+    const auto model = random_layers(3, 4, 30, kind, 33);
+    const auto rows = in_memory(model, 2);
+    Heads heads;
+    for (const auto& layer : model) heads.insert(heads.end(), layer.begin(), layer.end());
+    for (const int k : {1, 2, 7, 30}) {
+      const auto plan = plan_replay(rows.info(), "t", prompt_request("spatten", k, 10, Scope::all));
+      const auto steps = all_steps(rows, plan);
+      const auto reference = reference_replay(
+          heads, {.capacity = k, .renormalise = false, .score = ReferencePolicy::Score::sum});
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        INFO("k " << k << ", step " << i);
+        REQUIRE(steps[i].kept ==
+                std::vector<std::uint32_t>(reference[i].kept.begin(), reference[i].kept.end()));
+      }
+    }
+  }
+  const auto rows = in_memory(random_layers(1, 2, 9, Rows::smooth, 1), 1);
+  CHECK_THROWS_WITH(plan_replay(rows.info(), "t", request_for("spatten", "3")),
+                    Contains("defined for --scope all only"));
+}
+
+TEST_CASE("what cannot be is refused in a sentence") {
+  const auto rows = in_memory(random_layers(1, 1, 50, Rows::smooth, 34), 1);
+  const auto plan = [&](const std::string& policy, int k) {
+    return plan_replay(rows.info(), "t", prompt_request(policy, k, 40));
+  };
+  CHECK_THROWS_WITH(plan("snapkv:window=9", 8),
+                    "policy snapkv: window comes to 9 tokens at a budget of 8; give 1 up to the "
+                    "budget, or leave it out");
+  CHECK_THROWS_WITH(plan("snapkv:window=0", 8), Contains("window comes to 0 tokens"));
+  CHECK_THROWS_WITH(plan("cake:window=10%", 8), Contains("window comes to 0 tokens"));
+  CHECK_THROWS_WITH(plan("snapkv:kernel=4", 8),
+                    "policy snapkv: kernel=4 is even; give an odd number");
+  CHECK_THROWS_WITH(plan("snapkv:kernel=0", 8), Contains("is not a whole number from 1 to 1023"));
+  CHECK_THROWS_WITH(plan("observed:recent=9", 8), Contains("exceeds the budget of 8"));
+  CHECK_THROWS_WITH(plan("keyformer:recent=9", 8), Contains("exceeds the budget of 8"));
+  CHECK_THROWS_WITH(plan("keyformer:tau=0", 8), Contains("is not a number from 0.01"));
+  CHECK_THROWS_WITH(plan("nacl:drawn=8:sinks=1", 8), Contains("exceed the budget of 8"));
+  CHECK_THROWS_WITH(plan("nacl:sinks=4294967295:recent=4294967295", 8),
+                    Contains("exceed the budget of 8"));
+  CHECK_THROWS_WITH(plan("nacl:window=0", 8), Contains("window comes to 0 rows"));
+  CHECK_THROWS_WITH(plan("adakv:floor=1.5", 8), Contains("is not a number from 0 to 1"));
+  CHECK_THROWS_WITH(plan("simlayerkv:threshold=2", 8), Contains("is not a number from 0 to 1"));
+  CHECK_THROWS_WITH(plan("snapkv", 51), Contains("above the 50 tokens"));
+  CHECK_THROWS_WITH(plan_replay(rows.info(), "t", request_for("snapkv", "8")),
+                    Contains("evicts after the whole prompt, and t has no token behind"));
+  // A window that is the budget, and one longer than the prompt.
+  CHECK_NOTHROW(all_steps(rows, plan("snapkv:window=8", 8)));
+  CHECK_NOTHROW(all_steps(rows, plan("nacl:window=4000", 8)));
+  CHECK_NOTHROW(all_steps(rows, plan("cake:window=45", 45)));
+}
+
+}  // namespace
+}  // namespace kvreplay::testing
