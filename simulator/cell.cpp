@@ -1,6 +1,7 @@
 #include "simulator/cell.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <stdexcept>
 
@@ -8,35 +9,19 @@
 #include "simulator/row_sums.hpp"
 
 namespace kvreplay {
-namespace {
-
-constexpr std::size_t kMassLoss = 0;
-constexpr std::size_t kFirstMiss = 1;
-
-}  // namespace
-
-std::vector<std::string> metric_names(const std::vector<NeededRule>& needed) {
-  std::vector<std::string> names = {"mass_loss"};
-  for (const auto& rule : needed) names.emplace_back(rule.metric());
-  for (const auto* name : {"kept", "visible", "turnover", "age"}) names.emplace_back(name);
-  return names;
-}
-
-std::vector<Samples> no_samples(const std::vector<NeededRule>& needed) {
-  std::vector<Samples> samples;
-  for (const auto& metric : metric_names(needed)) {
-    samples.emplace_back(metric == "kept" || metric == "visible" ? Rounding::none
-                                                                 : Rounding::nine_bits);
-  }
-  return samples;
-}
-
 Cell::Cell(const ReplayPlan& plan, const CellPlan& cell)
     : plan_(plan),
       cell_(cell),
+      metrics_(plan),
       first_measured_(first_measured(plan, cell)),
       full_rows_(full_rows(plan, cell.traits)),
-      samples_(no_samples(plan.needed)) {}
+      clock_(plan.cost),
+      samples_(metrics_.no_samples()) {
+  if (plan.bins > 0) {
+    bin_.assign(samples_.begin(),
+                samples_.begin() + static_cast<std::ptrdiff_t>(metrics_.stepwise()));
+  }
+}
 
 void Cell::start(std::size_t unit, std::span<const double> column_sums) {
   const Setting setting = setting_of(plan_, cell_, unit, column_sums);
@@ -48,16 +33,27 @@ void Cell::start(std::size_t unit, std::span<const double> column_sums) {
   }
   kept_.clear(plan_.tokens);
   evicted_.clear();
+  regret_.start(plan_.tokens, plan_.needed.size());
   for (auto& samples : samples_) samples.clear();
+  for (auto& samples : bin_) samples.clear();
   zero_mass_rows_ = 0;
 }
 
 void Cell::step(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace) {
   evicted_.clear();
+  counts_ = i >= first_measured_;
   if (cache_) {
     step_cache(i, rows, workspace);
   } else {
     step_choice(i, rows, workspace);
+  }
+  if (plan_.cost) measure_cost();
+}
+
+void Cell::finish() {
+  for (std::size_t rule = 0; rule < plan_.needed.size(); ++rule) {
+    auto& regret = samples_[metrics_.regret(rule)];
+    regret.add_zeros(regret_.evictions() - regret.count());
   }
 }
 
@@ -83,7 +79,7 @@ void Cell::step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace&
     double sum = row.sum;
     if (!sees_all && (measures(i) || form != RowForm::none)) {
       sum = gather_row(row.weights.data(), kept_.tokens(), weights);
-      if (measures(i)) measure_row(row, sum);
+      if (measures(i)) measure_row(i, row, sum);
     } else if (form != RowForm::none) {
       copy_row(row.weights, weights);
     }
@@ -103,6 +99,7 @@ void Cell::step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace&
   if (form != RowForm::none) {
     const std::span seen(shared ? workspace.shared_weights : workspace.weights);
     if (shared) finish_pool(plan_.pooling, rows.size(), seen.first(visible));
+    const PolicyClock::Lap lap(clock_);
     cache_->observe({i, kept_.tokens()}, seen.first(visible));
   }
   if (!traits.evicts_first ? i + 1 >= full_rows_ : i + 1 == full_rows_) evict(i);
@@ -114,13 +111,21 @@ void Cell::step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace&
 }
 
 void Cell::evict(std::uint32_t i) {
-  while (const auto slot = cache_->victim({i, kept_.tokens()})) {
+  // What leaves a prompt that was attended in full is first missed by the step behind it.
+  const bool counts = counts_ || (i + 1 == full_rows_ && i + 1 >= first_measured_);
+  const auto victim = [&] {
+    const PolicyClock::Lap lap(clock_);
+    return cache_->victim({i, kept_.tokens()});
+  };
+  while (const auto slot = victim()) {
     if (index(*slot) >= kept_.size()) {
       throw std::logic_error("policy " + full_name(cell_) + " evicts slot " +
                              std::to_string(index(*slot)) + " of " + std::to_string(kept_.size()) +
                              " at step " + std::to_string(i));
     }
     evicted_.push_back(kept_.erase(*slot));
+    if (counts) regret_.evicted(i, evicted_.back());
+    const PolicyClock::Lap lap(clock_);
     cache_->dropped(*slot);
   }
   if (kept_.size() > cache_->traits().capacity) {
@@ -140,7 +145,10 @@ void Cell::step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace
   finish_pool(plan_.pooling, rows.size(), total);
   auto& chosen = workspace.chosen;
   chosen.assign(kept_.tokens().begin(), kept_.tokens().end());
-  choice_->choose(i, total, chosen);
+  {
+    const PolicyClock::Lap lap(clock_);
+    choice_->choose(i, total, chosen);
+  }
   check_choice(i, chosen);
   if (i < full_rows_) {
     chosen.resize(i);
@@ -157,7 +165,7 @@ void Cell::step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace
       if (chosen.size() == i + 1) {
         measure_whole_row(row);
       } else {
-        measure_row(row, gather_row(row.weights.data(), chosen, workspace.weights.data()));
+        measure_row(i, row, gather_row(row.weights.data(), chosen, workspace.weights.data()));
       }
     }
   }
@@ -180,31 +188,68 @@ void Cell::check_choice(std::uint32_t i, std::span<const std::uint32_t> chosen) 
   }
 }
 
-void Cell::measure_row(const RowView& row, double visible_sum) {
+void Cell::add(std::size_t metric, double sample) {
+  if (counts_) samples_[metric].add(sample);
+  if (!bin_.empty()) bin_[metric].add(sample);
+}
+
+void Cell::measure_row(std::uint32_t i, const RowView& row, double visible_sum) {
   // Relative to the row's own sum: rows in half precision sum to 1 only within 1e-3, and a set that
   // holds every token must lose exactly nothing.
   const double loss = row.sum > 0 ? (row.sum - visible_sum) / row.sum : 0;
-  samples_[kMassLoss].add(std::max(0.0, loss));
+  add(Metrics::mass_loss(), std::max(0.0, loss));
   for (std::size_t rule = 0; rule < row.needed.size(); ++rule) {
     if (row.needed_sizes[rule] == 0) continue;
-    samples_[kFirstMiss + rule].add(static_cast<double>(kept_.bits().missing(row.needed[rule])) /
-                                    row.needed_sizes[rule]);
+    const std::uint32_t missing = kept_.bits().missing(row.needed[rule]);
+    add(Metrics::miss(rule), static_cast<double>(missing) / row.needed_sizes[rule]);
+    if (missing == 0) continue;  // what was evicted is not visible
+    regret_.look(rule, i, row.needed[rule], [&](std::uint32_t delay) {
+      samples_[metrics_.regret(rule)].add(1);
+      samples_[metrics_.delay(rule)].add(delay);
+    });
   }
 }
 
 void Cell::measure_whole_row(const RowView& row) {
-  samples_[kMassLoss].add(0);
+  add(Metrics::mass_loss(), 0);
   for (std::size_t rule = 0; rule < row.needed.size(); ++rule) {
-    if (row.needed_sizes[rule] != 0) samples_[kFirstMiss + rule].add(0);
+    if (row.needed_sizes[rule] != 0) add(Metrics::miss(rule), 0);
   }
 }
 
 void Cell::measure_set(std::uint32_t i, std::uint32_t visible, double turnover) {
-  const std::size_t first = kFirstMiss + plan_.needed.size();
-  samples_[first].add(kept_.size());
-  samples_[first + 1].add(visible);
-  samples_[first + 2].add(turnover);
-  if (kept_.size() > 0) samples_[first + 3].add(i - kept_.mean_token());
+  add(metrics_.kept(), kept_.size());
+  add(metrics_.visible(), visible);
+  add(metrics_.turnover(), turnover);
+  if (kept_.size() > 0) add(metrics_.age(), i - kept_.mean_token());
+}
+
+void Cell::measure_cost() {
+  const double spent = clock_.taken();
+  if (!counts_) return;
+  samples_[metrics_.cost()].add(spent);
+  const auto bytes = cache_ ? cache_->state_bytes() : choice_->state_bytes();
+  if (bytes) samples_[metrics_.cost() + 1].add(static_cast<double>(*bytes));
+}
+
+void Cell::measure_union(std::uint32_t i, std::span<Cell> heads) {
+  Cell& first = heads.front();
+  if (!first.counts_) return;
+  std::uint32_t tokens = 0;
+  for (std::size_t word = 0; word <= i / 64; ++word) {
+    std::uint64_t bits = 0;
+    for (const Cell& head : heads) bits |= head.kept_.bits().words()[word];
+    tokens += static_cast<std::uint32_t>(std::popcount(bits));
+  }
+  double held = 0;  // over the heads
+  for (const Cell& head : heads) held += head.kept_.size();
+  constexpr double kBytesOfKeyAndValue = 2 * 2;  // fp16
+  const std::size_t metric = first.metrics_.unions();
+  first.samples_[metric].add(tokens);
+  if (first.plan_.head_size > 0) {
+    first.samples_[metric + 1].add(tokens * kBytesOfKeyAndValue * first.plan_.head_size);
+  }
+  if (held > 0) first.samples_[metric + 2].add(tokens * static_cast<double>(heads.size()) / held);
 }
 
 }  // namespace kvreplay

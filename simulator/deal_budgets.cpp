@@ -99,7 +99,7 @@ void deal(const ReplayPlan& plan, CellPlan& cell, std::span<const UnitSurvey> fo
     const auto tokens = allotment.tokens(cell.policy.arguments,
                                          setting_of(plan, cell, dealt.size()), found.first(count));
     const auto sum = std::accumulate(tokens.begin(), tokens.end(), std::uint64_t{0});
-    const std::uint64_t most = std::uint64_t{cell.budget.budget.tokens} * count;
+    const std::uint64_t most = std::uint64_t{cell.given.tokens} * count;
     if (tokens.size() != count || (allotment.among != Allotment::Among::nobody && sum > most)) {
       throw std::logic_error("policy " + cell.policy.text + " deals out " + std::to_string(sum) +
                              " tokens to " + std::to_string(tokens.size()) + " of " +

@@ -16,10 +16,6 @@ namespace {
 constexpr std::array kKinds = {NeededRule::Kind::threshold, NeededRule::Kind::top,
                                NeededRule::Kind::mass, NeededRule::Kind::mean};
 
-std::string_view name(NeededRule::Kind kind) {
-  return NeededRule{.kind = kind}.metric().substr(std::string_view("miss_").size());
-}
-
 template <class Number>
 bool parse_whole(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -35,8 +31,9 @@ NeededRule parse_rule(std::string_view text) {
     throw std::invalid_argument("needed set " + in_quotes(text) + ": " + std::string(why));
   };
   NeededRule rule;
-  const auto kind = std::find_if(kKinds.begin(), kKinds.end(),
-                                 [&](NeededRule::Kind one) { return name(one) == word; });
+  const auto kind = std::find_if(kKinds.begin(), kKinds.end(), [&](NeededRule::Kind one) {
+    return NeededRule{.kind = one}.name() == word;
+  });
   if (kind == kKinds.end()) fail("not one of threshold:F, top:M, mass:F, mean");
   rule.kind = *kind;
   switch (rule.kind) {
@@ -114,8 +111,12 @@ std::string_view NeededRule::metric() const {
   throw std::logic_error("unknown kind of needed set");
 }
 
+std::string_view NeededRule::name() const {
+  return metric().substr(std::string_view("miss_").size());
+}
+
 std::string NeededRule::text() const {
-  std::string words(name(kind));
+  std::string words(name());
   std::array<char, 32> number;
   if (kind == Kind::top) return words + ":" + std::to_string(count);
   if (kind == Kind::mean) return words;
@@ -130,7 +131,7 @@ std::vector<NeededRule> parse_needed(std::string_view text) {
     const auto rule = parse_rule(text.substr(0, comma));
     for (const auto& other : rules) {
       if (other.kind == rule.kind) {
-        throw std::invalid_argument("needed set \"" + std::string(name(rule.kind)) +
+        throw std::invalid_argument("needed set \"" + std::string(rule.name()) +
                                     "\" is given twice; one run takes each kind once");
       }
     }

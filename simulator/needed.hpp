@@ -24,6 +24,7 @@ struct NeededRule {
 
   std::string text() const;         ///< "threshold:0.01"
   std::string_view metric() const;  ///< "miss_threshold"
+  std::string_view name() const;    ///< "threshold"
 };
 
 /// "threshold:0.01,top:4,mass:0.95,mean". Throws std::invalid_argument saying what is valid.

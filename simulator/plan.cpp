@@ -101,6 +101,57 @@ Traits traits_of(const PolicyRequest& policy, const Setting& setting) {
   return std::get<ChoiceFactory>(policy.entry->make)(policy.arguments, setting)->traits();
 }
 
+/// A union is of whole groups.
+void check_unions(const ReplayPlan& plan) {
+  if (plan.scope != Scope::head) {
+    throw std::invalid_argument("--union compares the kept sets of single heads, and at --scope " +
+                                std::string(name(plan.scope)) +
+                                " heads share one; leave out --union or take --scope head");
+  }
+  const auto group = [&](const UnitPlan& unit) {
+    return std::pair(unit.layer, unit.index / plan.group_size);
+  };
+  for (std::size_t first = 0; first < plan.units.size();) {
+    std::size_t last = first;
+    while (last < plan.units.size() && group(plan.units[last]) == group(plan.units[first])) ++last;
+    if (last - first < plan.group_size) {
+      throw std::invalid_argument(
+          plan.trace + ": --union needs all " + std::to_string(plan.group_size) +
+          " heads of a KV group, and there are only " + std::to_string(last - first) +
+          " of group " + std::to_string(group(plan.units[first]).second) + " of layer " +
+          std::to_string(plan.units[first].layer) + "; take whole groups or leave out --union");
+    }
+    first = last;
+  }
+}
+
+/// Finds what the policy of `cell` is given for its budget, and its traits then.
+void resolve(const ReplayPlan& plan, CellPlan& cell) {
+  const std::uint32_t budget = cell.budget.budget.tokens;
+  cell.given = {budget};
+  cell.traits = traits_of(cell.policy, setting_of(plan, cell, 0));
+  const auto sees = [&] { return std::min(most_visible(cell.traits), plan.tokens); };
+  // What holds every token at any budget has nothing to match.
+  if (plan.match == Match::budget || sees() <= budget || cell.traits.capacity >= plan.tokens) {
+    return;
+  }
+  const auto refuse = [&](const std::string& why) {
+    throw std::invalid_argument("--match visible: policy " + cell.policy.text +
+                                " cannot be held to " + std::to_string(budget) +
+                                (budget == 1 ? " visible token: " : " visible tokens: ") + why);
+  };
+  const std::string seen = "it shows a query up to " + std::to_string(sees());
+  while (--cell.given.tokens > 0) {
+    try {
+      cell.traits = traits_of(cell.policy, setting_of(plan, cell, 0));
+    } catch (const std::invalid_argument& error) {
+      refuse(error.what());
+    }
+    if (sees() <= budget) return;
+  }
+  refuse(seen + (budget == 1 ? "; take a budget of 2 or more" : " at any smaller budget too"));
+}
+
 void check_needs(const PolicyEntry& policy, const ReplayPlan& plan) {
   for (const Need need : policy.needs) {
     if (need == Need::rows || need == Need::future_rows) continue;
@@ -180,6 +231,23 @@ Steps parse_steps(std::string_view text) {
   throw std::invalid_argument("unknown steps " + in_quotes(text) + " (active, decoded, all)");
 }
 
+std::string_view name(Match match) {
+  switch (match) {
+    case Match::budget:
+      return "budget";
+    case Match::visible:
+      return "visible";
+  }
+  throw std::logic_error("unknown match");
+}
+
+Match parse_match(std::string_view text) {
+  for (const auto match : {Match::budget, Match::visible}) {
+    if (name(match) == text) return match;
+  }
+  throw std::invalid_argument("unknown match " + in_quotes(text) + " (budget, visible)");
+}
+
 std::string_view name(Detail detail) {
   switch (detail) {
     case Detail::overall:
@@ -216,9 +284,15 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
                   .scope = request.scope,
                   .pooling = request.pooling,
                   .prefill = request.prefill,
+                  .match = request.match,
                   .steps = request.steps,
                   // One kept set for all has no parts to break it down into.
                   .detail = request.scope == Scope::all ? Detail::overall : request.detail,
+                  .unions = request.unions,
+                  .cost = request.cost,
+                  .bins = std::min(request.bins, info.tokens),
+                  .group_size = info.group_size(),
+                  .head_size = info.head_size,
                   .needed = request.needed,
                   .cells = {},
                   .units = plan_units(info, trace, request)};
@@ -228,6 +302,7 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
                                 " is above the " + std::to_string(plan.tokens) + " tokens of " +
                                 plan.trace);
   }
+  if (plan.unions) check_unions(plan);
   const auto budgets = resolve_budgets(request.budgets, info.tokens, plan.prompt_tokens, trace);
   for (const auto& asked : request.policies) {
     check_needs(*asked.entry, plan);
@@ -241,7 +316,7 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
     }
     for (const auto& budget : budgets) {
       CellPlan cell{policy, budget, {}};
-      cell.traits = traits_of(policy, setting_of(plan, cell, 0));
+      resolve(plan, cell);
       check_prompt(plan, cell.traits, policy.entry->name);
       // What is asked for twice in the same words runs once; other words keep a line of their own,
       // even where they come to the same at this budget.
@@ -258,7 +333,7 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
 Setting setting_of(const ReplayPlan& plan, const CellPlan& cell, std::size_t unit,
                    std::span<const double> column_sums) {
   const UnitPlan& place = plan.units[unit];
-  Setting setting{.budget = cell.budget.budget,
+  Setting setting{.budget = cell.given,
                   .tokens = plan.tokens,
                   .prompt_tokens = plan.prompt_tokens,
                   .prefill = plan.prefill,

@@ -31,6 +31,14 @@ std::string_view name(Detail detail);
 /// Throws std::invalid_argument listing the valid names.
 Detail parse_detail(std::string_view text);
 
+/// What a budget of k bounds: the tokens that may be held after a step, or those that a query may
+/// attend, itself included.
+enum class Match { budget, visible };
+
+std::string_view name(Match match);
+/// Throws std::invalid_argument listing the valid names.
+Match parse_match(std::string_view text);
+
 struct ReplayRequest {
   std::vector<PolicyRequest> policies;
   std::vector<BudgetRequest> budgets;
@@ -39,8 +47,12 @@ struct ReplayRequest {
   Pooling pooling = Pooling::mean;
   Prefill prefill = Prefill::stream;
   std::optional<std::uint32_t> prompt_tokens;  ///< none: as recorded
+  Match match = Match::budget;
   Steps steps = Steps::active;
   Detail detail = Detail::head;
+  bool unions = false;     ///< also measure the union of the sets of a KV group's heads
+  bool cost = false;       ///< also measure what the policies themselves cost
+  std::uint32_t bins = 0;  ///< of steps, whose samples are also summed up by themselves; 0: none
   std::uint64_t seed = 0;  ///< of every policy that has a parameter `seed` and was given none
   std::optional<std::vector<std::uint32_t>> layers;  ///< model indices; none: all recorded
   std::optional<std::vector<std::uint32_t>> heads;
@@ -51,6 +63,7 @@ struct CellPlan {
   PolicyRequest policy;
   ResolvedBudget budget;
   Traits traits;
+  Budget given = {};  ///< to the policy: the budget, or less where the visible tokens are to match
   /// Tokens by unit, where the policy deals its budget out; see deal_budgets(). Empty: the budget.
   std::vector<std::uint32_t> unit_tokens = {};
 
@@ -76,18 +89,27 @@ struct ReplayPlan {
   Scope scope = Scope::head;
   Pooling pooling = Pooling::mean;
   Prefill prefill = Prefill::stream;
+  Match match = Match::budget;
   Steps steps = Steps::active;
   Detail detail = Detail::head;
+  bool unions = false;
+  bool cost = false;
+  std::uint32_t bins = 0;        ///< at most n
+  std::uint32_t group_size = 1;  ///< query heads of a KV group
+  std::uint32_t head_size = 0;   ///< d; 0: unknown
   std::vector<NeededRule> needed;
   std::vector<CellPlan> cells;  ///< policies in the order asked for, budgets within
   std::vector<UnitPlan> units;  ///< by layer, then by head
 
   std::uint64_t rows() const;  ///< over all units and heads
+  /// Units that are replayed side by side: the heads of a group where their union is measured.
+  std::size_t units_together() const { return unions ? group_size : 1; }
 };
 
 /// Throws std::invalid_argument for whatever the trace or a policy cannot serve: budgets above n,
 /// layers and heads that are not recorded, a group or layer of which heads are missing at their
-/// scope, a policy's unmet need.
+/// scope or for their union, a policy's unmet need, a policy that cannot be held to the visible
+/// tokens asked for.
 ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace, const ReplayRequest& request);
 
 /// Where the policy object of a cell stands for one unit; see Setting.

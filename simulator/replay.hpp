@@ -15,18 +15,22 @@ namespace kvreplay {
 
 class SetsLog;
 
-/// What was measured, for each cell and metric of the plan: cell * metrics + metric.
+/// What was measured, for each cell and metric of the plan: cell * metrics + metric,
+/// metrics as in Metrics.
 struct ReplayOutcome {
   /// By unit of the plan, where its detail and scope ask for them; empty: not done.
   std::vector<std::vector<Summary>> units;
   /// By layer of the plan, over its done units, where its detail asks for them.
   std::vector<std::vector<Summary>> layers;
   std::vector<Summary> overall;
+  /// By cell, bin and stepwise metric, over all steps of all heads: cell, then bin, then metric.
+  std::vector<Summary> series;
   std::vector<std::uint64_t> zero_mass_rows;  ///< by cell, see Cell
   std::uint64_t units_done = 0;
 };
 
-/// Units run in parallel on `threads` threads; the outcome does not depend on how many. When
+/// Units run in parallel on `threads` threads, where there are fewer of them the cells of each do
+/// too; the outcome does not depend on how many, times of policies apart. When
 /// stopped, returns what the units done so far say. `sets`, where given, gets the kept set of every
 /// step. Throws InputError for rows that are not probabilities.
 ReplayOutcome replay(const RowSource& source, const ReplayPlan& plan, unsigned threads,

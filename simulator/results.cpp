@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
 #include <tuple>
 
+#include "simulator/csv.hpp"
 #include "traces/errors.hpp"
 #include "traces/hdf5.hpp"
 #include "traces/output_file.hpp"
@@ -34,27 +34,6 @@ constexpr std::array<TextColumn, 7> kTexts = {{{"trace", &ResultRow::trace},
                                                {"budget", &ResultRow::budget},
                                                {"metric", &ResultRow::metric},
                                                {"statistic", &ResultRow::statistic}}};
-
-template <class Number>
-void append_number(std::string& line, Number number) {
-  std::array<char, 32> buffer;
-  line.append(buffer.data(),
-              std::to_chars(buffer.data(), buffer.data() + buffer.size(), number).ptr);
-}
-
-/// A field by RFC 4180: quoted where it holds a comma, a quote or a line break.
-void append_text(std::string& line, std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
-    line += text;
-    return;
-  }
-  line += '"';
-  for (const char c : text) {
-    if (c == '"') line += '"';
-    line += c;
-  }
-  line += '"';
-}
 
 /// One record of /results: first the numbers, then the texts, zero-padded.
 struct Numbers {
@@ -265,22 +244,22 @@ void write_csv(const Results& results, const std::filesystem::path& path, bool o
       "steps\n";
   for (const auto& row : results.rows) {
     for (const auto text : {row.trace, row.policy, row.parameters, row.scope, row.budget}) {
-      append_text(lines, text);
+      csv::append_text(lines, text);
       lines += ',';
     }
-    append_number(lines, row.budget_tokens);
+    csv::append_number(lines, row.budget_tokens);
     lines += ',';
-    if (row.layer) append_number(lines, *row.layer);
+    if (row.layer) csv::append_number(lines, *row.layer);
     lines += ',';
-    if (row.head) append_number(lines, *row.head);
+    if (row.head) csv::append_number(lines, *row.head);
     lines += ',';
-    append_text(lines, row.metric);
+    csv::append_text(lines, row.metric);
     lines += ',';
-    append_text(lines, row.statistic);
+    csv::append_text(lines, row.statistic);
     lines += ',';
-    append_number(lines, row.value);
+    csv::append_number(lines, row.value);
     lines += ',';
-    append_number(lines, row.steps);
+    csv::append_number(lines, row.steps);
     lines += "\n";
     if (lines.size() > 1 << 20) {
       file.write(lines);

@@ -10,6 +10,7 @@ namespace kvreplay {
 
 RowViews::RowViews(const ReplayPlan& plan)
     : plan_(plan), first_measured_(plan.tokens), finder_(plan.encoding) {
+  if (plan.bins > 0) first_measured_ = 0;
   for (const auto& cell : plan.cells) {
     first_measured_ = std::min(first_measured_, first_measured(plan, cell));
   }

@@ -33,6 +33,8 @@ class Histogram {
     if (key - first_ >= counts_.size()) reach(key);
     ++counts_[key - first_];
   }
+  /// Not where samples are counted exactly.
+  void add_zeros(std::uint64_t count) { zeros_ += static_cast<std::uint32_t>(count); }
   /// `other` rounds alike.
   void merge(const Histogram& other);
   void clear();
@@ -87,6 +89,12 @@ class Samples {
     if (sample > sums_.max) sums_.max = sample;
     ++sums_.count;
     histogram_.add(static_cast<float>(sample));
+  }
+  void add_zeros(std::uint64_t count) {
+    if (count == 0) return;
+    sums_.min = 0;
+    sums_.count += count;
+    histogram_.add_zeros(count);
   }
   /// Sums are added in the order of the calls: merge in a fixed order for fixed results.
   void merge_sums(const Sums& other);

@@ -34,7 +34,7 @@ SetsLog::SetsLog(const ReplayPlan& plan) : units_(plan.units.size()) {
   }
 }
 
-void SetsLog::add(std::size_t unit, const std::vector<std::string>& lines) {
+void SetsLog::add(std::size_t unit, std::span<const std::string> lines) {
   const std::scoped_lock lock(mutex_);
   for (const auto& cell : lines) units_[unit] += cell;
 }

@@ -25,7 +25,7 @@ class SetsLog {
   static constexpr std::uint64_t kMostTokens = 2'000'000;
 
   /// `lines` by cell.
-  void add(std::size_t unit, const std::vector<std::string>& lines);
+  void add(std::size_t unit, std::span<const std::string> lines);
   /// A header line and all lines by unit, cell and step.
   std::string text() const;
 

@@ -3,13 +3,14 @@
 #include <hdf5.h>
 #include <tbb/version.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 
 #include "simulator/axes.hpp"
-#include "simulator/cell.hpp"
+#include "simulator/metrics.hpp"
 
 namespace kvreplay {
 namespace {
@@ -18,14 +19,15 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 5> kStatistics = {"mean", "p50", "p95", "p99", "max"};
 
+}  // namespace
+
 bool is_loss(std::string_view metric) {
   return metric == "mass_loss" || metric.starts_with("miss_");
 }
 
-}  // namespace
-
 void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Results& results) {
-  const auto metrics = metric_names(plan.needed);
+  const Metrics places(plan);
+  const auto& metrics = places.names();
   std::vector<std::string_view> metric_texts;
   metric_texts.reserve(metrics.size());
   for (const auto& metric : metrics) metric_texts.push_back(results.text(metric));
@@ -100,6 +102,7 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
     manifest["scope"] = name(plan.scope);
     manifest["pool"] = name(plan.pooling);
     manifest["prefill"] = name(plan.prefill);
+    manifest["match"] = name(plan.match);
     manifest["steps"] = name(plan.steps);
     manifest["needed"] = Json::object();
     for (const auto& rule : plan.needed)
@@ -129,16 +132,19 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
                                   {"units_done", outcome.units_done}});
     for (std::size_t i = 0; i < plan.cells.size(); ++i) {
       const auto& cell = plan.cells[i];
-      manifest["cells"].push_back({{"trace", plan.trace},
-                                   {"policy", cell.policy.text},
-                                   {"parameters", cell.traits.parameters},
-                                   {"budget", cell.budget.text},
-                                   {"budget_tokens", cell.budget.budget.tokens},
-                                   {"capacity", cell.traits.capacity},
-                                   {"unit_tokens", cell.unit_tokens},
-                                   {"axes", own_axes(cell)},
-                                   {"note", cell.policy.entry->note},
-                                   {"zero_mass_rows", outcome.zero_mass_rows[i]}});
+      manifest["cells"].push_back(
+          {{"trace", plan.trace},
+           {"policy", cell.policy.text},
+           {"parameters", cell.traits.parameters},
+           {"budget", cell.budget.text},
+           {"budget_tokens", cell.budget.budget.tokens},
+           {"given_tokens", cell.given.tokens},
+           {"capacity", cell.traits.capacity},
+           {"most_visible", std::min(most_visible(cell.traits), plan.tokens)},
+           {"unit_tokens", cell.unit_tokens},
+           {"axes", own_axes(cell)},
+           {"note", cell.policy.entry->note},
+           {"zero_mass_rows", outcome.zero_mass_rows[i]}});
     }
   }
   return manifest.dump(2, ' ', false, Json::error_handler_t::replace);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "simulator/plan.hpp"
@@ -10,6 +11,9 @@
 #include "traces/trace.hpp"
 
 namespace kvreplay {
+
+/// Whether a metric is 0 where a cache holds every token.
+bool is_loss(std::string_view metric);
 
 /// Appends the rows of one trace: overall, then by layer, then by head, as far as the
 /// plan goes into detail; within each by cell, metric

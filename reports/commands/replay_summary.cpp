@@ -9,7 +9,8 @@
 
 #include "reports/text_table.hpp"
 #include "simulator/axes.hpp"
-#include "simulator/cell.hpp"
+#include "simulator/metrics.hpp"
+#include "simulator/tabulate.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -106,6 +107,16 @@ std::string shared_by(Scope scope) {
   throw std::logic_error("unknown scope");
 }
 
+std::string bounded(Match match) {
+  switch (match) {
+    case Match::budget:
+      return "budget: k bounds the tokens held after a step";
+    case Match::visible:
+      return "visible: k bounds the tokens that a query sees, itself included";
+  }
+  throw std::logic_error("unknown match");
+}
+
 std::string steps_taken(Steps steps) {
   switch (steps) {
     case Steps::active:
@@ -151,7 +162,8 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
                                               : "stream: the cache is bounded from token 0 on")
             << "\n"
             << "  budgets  " << of_n(plan) << " (percent of n = " << plan.tokens
-            << ", rounded down)\n";
+            << ", rounded down)\n"
+            << "  match    " << bounded(plan.match) << "\n";
   if (const auto same = duplicates(plan); !same.empty()) {
     std::cout << "  note     the same number of tokens, so run once: " << same << "\n";
   }
@@ -178,7 +190,14 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
                   << dealt(plan.cells[cell]) << "\n";
         continue;
       }
-      const std::uint32_t held = plan.cells[cell].traits.capacity;
+      const Traits& traits = plan.cells[cell].traits;
+      const std::uint32_t held = traits.capacity;
+      if (plan.match == Match::visible) {
+        const auto seen = std::min(most_visible(traits), plan.tokens);
+        std::cout << "           budget " << plan.cells[cell].budget.text << ": holds " << held
+                  << (seen <= tokens ? " to show at most " : ", all, and shows ") << seen << "\n";
+        continue;
+      }
       if (held >= tokens) continue;
       std::cout << "           holds at most " << held << " of the " << tokens
                 << " tokens of budget " << plan.cells[cell].budget.text << "\n";
@@ -189,8 +208,8 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
 }
 
 void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::string_view metric,
-                 const std::string& title) {
-  const auto metrics = metric_names(plan.needed);
+                 const std::string& title, int decimals) {
+  const auto metrics = Metrics(plan).names();
   const auto position =
       static_cast<std::size_t>(std::find(metrics.begin(), metrics.end(), metric) - metrics.begin());
   if (position == metrics.size()) return;
@@ -214,7 +233,8 @@ void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::stri
       const Summary& summary = outcome.overall[cell->second * metrics.size() + position];
       counts[tokens] = summary.count;
       const bool holds_all = plan.cells[cell->second].traits.capacity >= plan.tokens;
-      row.push_back(summary.count > 0 || holds_all ? fixed(summary.mean, 4) : "-");
+      const bool lost_nothing = holds_all && is_loss(metric);
+      row.push_back(summary.count > 0 || lost_nothing ? fixed(summary.mean, decimals) : "-");
     }
     table.add(row);
     const auto same = std::find(samples.begin(), samples.end(), counts);

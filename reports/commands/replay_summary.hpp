@@ -12,9 +12,9 @@ namespace kvreplay::commands {
 
 void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads);
 
-/// Means of one metric over all layers and heads, policies by budgets.
+/// Means of one metric over all layers and heads, policies by budgets, to so many decimals.
 void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::string_view metric,
-                 const std::string& title);
+                 const std::string& title, int decimals = 4);
 
 void print_zero_mass_rows(const ReplayPlan& plan, const ReplayOutcome& outcome);
 

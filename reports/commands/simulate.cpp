@@ -14,6 +14,7 @@
 #include "reports/commands/whole_number.hpp"
 #include "reports/text_table.hpp"
 #include "simulator/deal_budgets.hpp"
+#include "simulator/series.hpp"
 #include "simulator/sets_log.hpp"
 #include "simulator/tabulate.hpp"
 #include "traces/output_file.hpp"
@@ -28,7 +29,12 @@ query i attends V_i = S_{i-1} and itself, then the policy drops a token if more 
 S_i is what is left. A policy is name[:key=value]... (kvreplay policies lists them).
 
 Budgets are tokens (64), percentages of n (20%) or of the prompt (20%prompt), rounded down but at
-least 1, or inclusive ranges (64:1024:64, 10%:50%:10%).
+least 1, or inclusive ranges (64:1024:64, 10%:50%:10%). A budget bounds what may be held after a
+step; with --match visible what a query may see, itself included: a policy that drops after query
+i attended then holds k - 1, one that drops before or hides token i from its query k, and a
+pattern of varying size runs at the largest setting that never shows more than k. What is held and
+shown then is in the plan. Left as they are: policies that hold every token at any budget, and
+the rows of a prompt that is attended in full.
 
 With --prefill full, and always for policies that look at the whole prompt before they evict, the
 prompt's rows attend all before them; the cache is cut down when the last of them has.
@@ -44,17 +50,37 @@ and of each kept set (shared by the heads of a group or layer) and step:
   kept, visible   |S_i|, |V_i|
   turnover        |S_{i-1} \ S_i| / |S_{i-1}|, the share of the kept set that left at this step
   age             mean of i - j over the tokens j of S_i
-For topk-row, which keeps nothing, S_i is what row i sees besides itself.
+and of each token that a kept set gives up, by each needed set:
+  regret_NEEDED   1 where a later row of any head that shares the set needs it, else 0
+  delay_NEEDED    steps from leaving to the first such row, of the regretted ones (0: it left
+                  before query i attended, and row i needs it)
+For topk-row, which keeps nothing, S_i is what row i sees besides itself, and nothing is regretted.
+
+With --union, of the sets that the query heads of one KV group hold after each step:
+  union           tokens that any of them holds, so what a cache of that group must store
+  union_bytes     union x 2 x head size x 2 bytes: keys and values in fp16
+  union_ratio     union / mean |S_i| of the heads: 1 where they agree
+With --cost, of each kept set and step:
+  cost_ns         nanoseconds in the policy's own calls, without what a clock around nothing
+                  shows; choosing from rows, but not reading, gathering or dividing them. Compare
+                  times of one run; with --threads 1 others do not get in the way
+  state_bytes     what the policy remembers beside the cache; none where it does not say
+
+--series FILE.csv has mass_loss, misses, kept, visible, turnover and age along the steps: mean, p50,
+p95 and p99 over all heads (kept sets) in each of --bins bins of steps, first_step to last_step.
+It covers all steps, also the filling ones, whatever --steps says: curves begin at step 0.
 
 Steps: active are those that find a cache of k tokens full, i >= k, and are not of a prompt that
-is attended in full; decoded are those of them behind the prompt. The column steps counts the
-samples. At a budget of n none is active: losses are 0 over 0 steps. Quantiles are the smallest
-sample not exceeded by that share of them, each sample rounded to 9 significant bits (0.2 %), but
-within the smallest and the largest; kept and visible are exact.
-Sums are in double and in a fixed order: the same for any number of threads.
+is attended in full; decoded are those of them behind the prompt. Evictions at these steps count,
+and those that cut such a prompt down just before them. The column steps counts the samples. At a
+budget of n none is active: losses are 0 over 0 steps. Quantiles are the smallest sample not
+exceeded by that share of them, each sample rounded to 9 significant bits (0.2 %), but within the
+smallest and the largest; kept, visible and union are exact.
+Sums are in double and in a fixed order: the same for any number of threads, cost_ns apart.
 
   kvreplay simulate run.h5 --policy local,sinks,h2o,topk-row --budget 5%,10%,20%,50% --out r.h5
-  kvreplay simulate run.h5 --policy h2o:heavy=0.25,h2o:recent=0 --budget 64:512:64 --csv r.csv)";
+  kvreplay simulate run.h5 --policy h2o:heavy=25%,h2o:recent=0 --budget 64:512:64 --csv r.csv
+  kvreplay simulate run.h5 --match visible --union --cost --series along.csv --bins 32)";
 
 std::vector<std::string> given_options(const po::variables_map& options) {
   std::vector<std::string> given;
@@ -88,6 +114,7 @@ struct Outputs {
   std::optional<std::string> hdf5;
   std::optional<std::string> csv;
   std::optional<std::string> sets;
+  std::optional<std::string> series;
 };
 
 std::optional<std::string> text_option(const po::variables_map& options, const char* name) {
@@ -108,18 +135,25 @@ void run(const po::variables_map& options, const RunControl& control) {
     request.prompt_tokens = options["prompt-len"].as<std::uint32_t>();
   }
   request.steps = parse_steps(options["steps"].as<std::string>());
+  request.match = parse_match(options["match"].as<std::string>());
+  request.unions = options["union"].as<bool>();
+  request.cost = options["cost"].as<bool>();
   request.seed = options["seed"].as<std::uint64_t>();
   request.detail = parse_detail(options["detail"].as<std::string>());
   const auto threads = options["threads"].as<unsigned>();
   const Outputs outputs{text_option(options, "out"), text_option(options, "csv"),
-                        text_option(options, "sets")};
+                        text_option(options, "sets"), text_option(options, "series")};
+  if (outputs.series) request.bins = options["bins"].as<std::uint32_t>();
+  if (!outputs.series && !options["bins"].defaulted()) {
+    throw std::invalid_argument("--bins divides the steps of --series; give --series FILE.csv too");
+  }
   const bool overwrite = options["overwrite"].as<bool>();
   std::vector<UsedFile> inputs;
   for (const auto& path : options["trace"].as<std::vector<std::string>>()) {
     inputs.push_back({"the trace", path});
   }
   std::vector<UsedFile> written;
-  for (const auto* option : {"out", "csv", "sets"}) {
+  for (const auto* option : {"out", "csv", "sets", "series"}) {
     if (const auto path = text_option(options, option)) {
       written.push_back({std::string("--") + option, *path});
     }
@@ -154,7 +188,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   if (outputs.sets && traces.size() > 1) {
     throw std::invalid_argument("--sets takes one trace at a time");
   }
-  for (const auto& path : {outputs.hdf5, outputs.csv, outputs.sets}) {
+  for (const auto& path : {outputs.hdf5, outputs.csv, outputs.sets, outputs.series}) {
     if (path) check_output(*path, overwrite);
   }
 
@@ -164,6 +198,7 @@ void run(const po::variables_map& options, const RunControl& control) {
                  .started = now_utc()};
   const auto start = std::chrono::steady_clock::now();
   Results results;
+  SeriesFile series;
   std::optional<SetsLog> sets;
   if (outputs.sets) sets.emplace(traces[0].plan);
   std::uint64_t rows_before = 0;
@@ -182,7 +217,9 @@ void run(const po::variables_map& options, const RunControl& control) {
       traces.resize(i + 1);
     }
     add_rows(plan, outcome, results);
+    series.add(plan, outcome);
     outcome.units = {};  // they are rows now
+    outcome.series = {};
   }
   if (results.partial && std::all_of(traces.begin(), traces.end(), [](const auto& trace) {
         return trace.outcome.units_done == 0;
@@ -193,6 +230,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   results.manifest_json = manifest_json(traces, facts);
   if (outputs.hdf5) write_hdf5(results, *outputs.hdf5, overwrite);
   if (outputs.csv) write_csv(results, *outputs.csv, overwrite);
+  if (outputs.series) series.write(*outputs.series, overwrite);
   if (outputs.sets) {
     OutputFile file(*outputs.sets, overwrite);
     file.write(sets->text());
@@ -204,6 +242,15 @@ void run(const po::variables_map& options, const RunControl& control) {
     if (traces.size() > 1) std::cout << "\n" << plan.trace;
     print_table(plan, outcome, "mass_loss", "mean mass_loss = 1 - r, over all layers and heads");
     print_table(plan, outcome, "miss_threshold", "mean miss_threshold, over all layers and heads");
+    if (plan.unions) {
+      print_table(plan, outcome, "union", "mean union, tokens that any head of a KV group holds",
+                  1);
+      print_table(plan, outcome, "union_ratio", "mean union_ratio = union / mean |S_i|", 2);
+    }
+    if (plan.cost) {
+      print_table(plan, outcome, "cost_ns", "mean cost_ns, a step of one kept set", 0);
+      print_table(plan, outcome, "state_bytes", "mean state_bytes, of one kept set", 0);
+    }
     print_zero_mass_rows(plan, outcome);
     entries += static_cast<double>(plan.rows()) * (plan.tokens + 1) / 2 *
                static_cast<double>(plan.cells.size()) *
@@ -212,7 +259,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   std::cout << "\n"
             << fixed(facts.seconds, 1) << " s, " << fixed(entries / facts.seconds / 1e9, 2)
             << " G row entries x cells per second\n";
-  for (const auto& path : {outputs.hdf5, outputs.csv, outputs.sets}) {
+  for (const auto& path : {outputs.hdf5, outputs.csv, outputs.sets, outputs.series}) {
     if (path) std::cout << "wrote " << *path << (results.partial ? " (partial)" : "") << "\n";
   }
   if (results.partial) {
@@ -247,6 +294,8 @@ Command simulate_command() {
       "the prompt's rows: stream (evict from the first token on) or full (evict at its end)");
   add("prompt-len", whole_number<std::uint32_t>()->value_name("N"),
       "tokens of the prompt, if not as recorded");
+  add("match", po::value<std::string>()->default_value("budget")->value_name("NAME"),
+      "what a budget bounds: budget (tokens held) or visible (tokens that a query sees)");
   add("steps", po::value<std::string>()->default_value("active")->value_name("NAME"),
       "statistics over active steps (i >= k), decoded ones of them, or all");
   add("needed",
@@ -254,6 +303,8 @@ Command simulate_command() {
           ->default_value("threshold:0.01,top:4,mass:0.95,mean")
           ->value_name("LIST"),
       "needed sets whose misses are counted");
+  add("union", po::bool_switch(), "also the union of the sets of a KV group's query heads");
+  add("cost", po::bool_switch(), "also the time and memory that the policies themselves take");
   add("detail", po::value<std::string>()->default_value("head")->value_name("NAME"),
       "break results down to overall, layer or head");
   add("layers", po::value<std::string>()->value_name("LIST"), "only these layers, e.g. 0,3-5");
@@ -269,6 +320,10 @@ Command simulate_command() {
   add("csv", po::value<std::string>()->value_name("FILE"), "results as CSV");
   add("sets", po::value<std::string>()->value_name("FILE"),
       "the kept set of every step as text (small traces)");
+  add("series", po::value<std::string>()->value_name("FILE"),
+      "metrics along the steps as CSV, of all steps");
+  add("bins", whole_number(1U, 65536U)->default_value(64)->value_name("N"),
+      "bins of steps in --series, at most n");
   add("overwrite", po::bool_switch(), "replace output files that exist");
   add("incomplete", po::bool_switch(), "take the whole rows of an unfinished trace");
   command.positional.add("trace", -1);

@@ -188,7 +188,7 @@ TEST_CASE("a replay sums up what its steps say") {
       }
     }
     INFO(full_name(plan.cells[cell]) << " at " << k);
-    const Summary& loss = outcome.overall[cell * 9];
+    const Summary& loss = outcome.overall[cell * Metrics(plan).size()];
     REQUIRE(loss.count == losses.size());
     if (losses.empty()) continue;
     double sum = 0;
@@ -282,10 +282,11 @@ TEST_CASE("a worker that fails stops the others") {
 
 TEST_CASE("the outcome is the same for any number of threads") {
   const auto rows = in_memory(random_layers(3, 6, 90, Rows::smooth, 16), 3);
-  const auto scope = GENERATE(Scope::head, Scope::group, Scope::layer);
-  const auto plan = plan_replay(
-      rows.info(), "t",
-      request_for("full,local,sinks,h2o,h2o-mean,tova,random,topk-row", "3,30%", scope));
+  const auto scope = GENERATE(Scope::head, Scope::group, Scope::layer, Scope::all);
+  auto request = request_for("full,local,sinks,h2o,h2o-mean,tova,random,topk-row", "3,30%", scope);
+  request.unions = scope == Scope::head;
+  request.bins = 13;
+  const auto plan = plan_replay(rows.info(), "t", request);
   const auto one = replay(rows, plan, 1, {});
   const auto equal = [](const Summary& a, const Summary& b) {
     return a.count == b.count && a.mean == b.mean && a.p50 == b.p50 && a.p95 == b.p95 &&
@@ -295,6 +296,7 @@ TEST_CASE("the outcome is the same for any number of threads") {
     const auto many = replay(rows, plan, threads, {});
     CHECK(many.zero_mass_rows == one.zero_mass_rows);
     CHECK(std::equal(one.overall.begin(), one.overall.end(), many.overall.begin(), equal));
+    CHECK(std::equal(one.series.begin(), one.series.end(), many.series.begin(), equal));
     for (std::size_t i = 0; i < one.layers.size(); ++i) {
       CHECK(std::equal(one.layers[i].begin(), one.layers[i].end(), many.layers[i].begin(), equal));
     }
@@ -317,7 +319,7 @@ TEST_CASE("a stopped replay keeps the units that are done") {
   };
   const auto outcome = replay(rows, plan, 1, control);
   CHECK(outcome.units_done == 4);
-  CHECK(outcome.units[3].size() == 9);
+  CHECK(outcome.units[3].size() == Metrics(plan).size());
   CHECK(outcome.units[4].empty());
   CHECK(outcome.layers[1][0].count == 40);
   CHECK(outcome.overall[0].count == 4 * 40);

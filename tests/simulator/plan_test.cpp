@@ -194,8 +194,8 @@ TEST_CASE("kept sets are written for small replays only") {
   SetsLog log(plan);
   std::vector<std::uint32_t> evicted = {0};
   std::vector<std::uint32_t> kept = {1, 2};
-  log.add(0, {sets_line(plan.cells[0], plan.units[0], 2, evicted, kept) +
-              sets_line(plan.cells[0], plan.units[0], 3, {}, kept)});
+  log.add(0, std::vector{sets_line(plan.cells[0], plan.units[0], 2, evicted, kept) +
+                         sets_line(plan.cells[0], plan.units[0], 3, {}, kept)});
   CHECK(log.text() ==
         "layer\thead\tpolicy\tbudget_tokens\tstep\tevicted\tkept\n"
         "0\t0\tlocal\t2\t2\t0\t1,2\n"

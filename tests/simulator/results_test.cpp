@@ -213,7 +213,8 @@ TEST_CASE("rows tell a trace's story from the whole to the head") {
     return results;
   };
   // Two cells; at a budget of n only the losses have values, 0 over 0 steps.
-  constexpr std::size_t kPerSet = (9 + 5) * 5;
+  constexpr std::size_t kFull = (9 + 4 * 2) * 5;
+  constexpr std::size_t kPerSet = kFull + 5 * 5;
   CHECK(table(Detail::overall).rows.size() == kPerSet);
   CHECK(table(Detail::layer).rows.size() == 3 * kPerSet);
   const auto all = table(Detail::head);
@@ -224,9 +225,9 @@ TEST_CASE("rows tell a trace's story from the whole to the head") {
   CHECK(all.rows[0].statistic == "mean");
   CHECK(!all.rows[0].layer);
   CHECK(all.rows[0].steps == 6 * 15);
-  CHECK(all.rows[45].budget == "100%");
-  CHECK(all.rows[45].value == 0);
-  CHECK(all.rows[45].steps == 0);
+  CHECK(all.rows[kFull].budget == "100%");
+  CHECK(all.rows[kFull].value == 0);
+  CHECK(all.rows[kFull].steps == 0);
   CHECK(*all.rows[kPerSet].layer == 0);
   CHECK(!all.rows[kPerSet].head);
   CHECK(*all.rows[8 * kPerSet].layer == 1);

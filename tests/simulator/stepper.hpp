@@ -11,7 +11,7 @@
 
 namespace kvreplay::testing {
 
-/// Metrics of one step, in the order of metric_names(); sums over the unit's heads; none where a
+/// Metrics of one step, in the order of Metrics; sums over the unit's heads; none where a
 /// metric has no sample at this step.
 struct Step {
   std::vector<std::uint32_t> evicted;

@@ -1,0 +1,123 @@
+// Budgets that bound what a query sees.
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "policies/composition.hpp"
+#include "random_rows.hpp"
+#include "simulator/replay.hpp"
+#include "stepper.hpp"
+
+namespace kvreplay::testing {
+namespace {
+
+using Catch::Contains;
+
+/// Shows three tokens of every four of its setting, and two more.
+class Uneven final : public RowChoice {
+ public:
+  explicit Uneven(Budget budget) : RowChoice({.capacity = budget.tokens / 4 * 3 + 2}) {}
+  void choose(std::uint32_t step, std::span<const double>,
+              std::vector<std::uint32_t>& tokens) override {
+    tokens.resize(std::min(step, traits().capacity));
+    std::iota(tokens.begin(), tokens.end(), 0U);
+  }
+};
+
+const Registration uneven({.name = "test-uneven",
+                           .summary = "the first tokens, in steps of three",
+                           .make = [](const Arguments&,
+                                      const Setting& setting) -> std::unique_ptr<RowChoice> {
+                             return std::make_unique<Uneven>(setting.budget);
+                           }});
+
+const Registration drops_first({.name = "test-drops-first",
+                                .summary = "the newest k, of which a query sees k",
+                                .make = [](const Arguments&,
+                                           const Setting& setting) -> std::unique_ptr<CachePolicy> {
+                                  return std::make_unique<Composition>(
+                                      Parts{.recent = setting.budget.tokens},
+                                      std::make_unique<AgeRanking>(), Traits{.evicts_first = true});
+                                }});
+
+ReplayRequest matched(const std::string& policies, const std::string& budgets) {
+  auto request = request_for(policies, budgets);
+  request.match = Match::visible;
+  return request;
+}
+
+TEST_CASE("policies are given what shows as many tokens as the budget says") {
+  const auto info = plain_info(100);
+  const auto plan = plan_replay(
+      info, "t", matched("local,h2o-literal,test-drops-first,topk-row,full,test-uneven", "8"));
+  std::vector<std::uint32_t> given;
+  std::vector<std::uint32_t> seen;
+  for (const auto& cell : plan.cells) {
+    given.push_back(cell.given.tokens);
+    seen.push_back(most_visible(cell.traits));
+    CHECK(cell.budget.budget.tokens == 8);
+    CHECK(first_measured(plan, cell) == 0);  // of all steps
+  }
+  // Those that see k + 1; without the newcomer; evicting first; a bound; all; 9 at 8, but 6 at 7.
+  CHECK(given == std::vector<std::uint32_t>{7, 8, 8, 7, 8, 7});
+  CHECK(seen == std::vector<std::uint32_t>{8, 8, 8, 8, 101, 6});
+  for (const auto& cell : plan_replay(info, "t", request_for("local,topk-row", "8")).cells) {
+    CHECK(cell.given.tokens == 8);
+  }
+  // Active steps are the same for all, however many tokens they were given.
+  auto request = matched("local,h2o-literal", "8");
+  request.steps = Steps::active;
+  const auto active = plan_replay(info, "t", request);
+  CHECK(first_measured(active, active.cells[0]) == 8);
+  CHECK(first_measured(active, active.cells[1]) == 8);
+  // All tokens are all tokens.
+  const auto whole = plan_replay(info, "t", matched("local,h2o-literal", "100%"));
+  CHECK(whole.cells[0].given.tokens == 100);
+  CHECK(whole.cells[1].given.tokens == 100);
+}
+
+TEST_CASE("what cannot be held to so few visible tokens is refused") {
+  const auto info = plain_info(100);
+  CHECK_THROWS_WITH(plan_replay(info, "t", matched("local", "1")),
+                    "--match visible: policy local cannot be held to 1 visible token: it shows a "
+                    "query up to 2; take a budget of 2 or more");
+  CHECK_THROWS_WITH(plan_replay(info, "t", matched("test-uneven", "2")),
+                    "--match visible: policy test-uneven cannot be held to 2 visible tokens: it "
+                    "shows a query up to 3 at any smaller budget too");
+  CHECK_THROWS_WITH(plan_replay(info, "t", matched("h2o:heavy=8:recent=8", "16")),
+                    Contains("cannot be held to 16 visible tokens: policy h2o: heavy 8 and recent "
+                             "8 exceed the budget of 15 tokens"));
+  CHECK(plan_replay(info, "t", matched("h2o-literal", "1")).cells.size() == 1);
+  CHECK_THROWS_WITH(parse_match("size"), "unknown match \"size\" (budget, visible)");
+}
+
+TEST_CASE("no query sees more than a matched budget, and once full none sees less") {
+  const int n = 60;
+  const auto rows = in_memory(random_layers(1, 1, n, Rows::smooth, 71), 1);
+  for (int k = 2; k <= n; k += 3) {
+    const auto plan = plan_replay(
+        rows.info(), "t",
+        matched("local,sinks,h2o,h2o-literal,h2o-figure,tova,random,topk-row,test-drops-first",
+                std::to_string(k)));
+    for (std::size_t cell = 0; cell < plan.cells.size(); ++cell) {
+      INFO(plan.cells[cell].policy.text << " at " << k);
+      const auto steps = all_steps(rows, plan, cell);
+      const auto visible = Metrics(plan).visible();
+      for (int i = 0; i < n; ++i) {
+        REQUIRE(*steps[static_cast<std::size_t>(i)].metrics[visible] == std::min(i + 1, k));
+      }
+    }
+  }
+}
+
+TEST_CASE("windows that evict before and after attending agree once they show as much") {
+  const auto rows = in_memory(random_layers(1, 2, 50, Rows::sharp, 72), 2);
+  const auto plan = plan_replay(rows.info(), "t", matched("local,test-drops-first", "9"));
+  const auto outcome = replay(rows, plan, 1, {});
+  const std::size_t metrics = Metrics(plan).size();
+  for (std::size_t metric = 0; metric < 5; ++metric) {
+    CHECK(outcome.overall[metric].mean == outcome.overall[metrics + metric].mean);
+  }
+}
+
+}  // namespace
+}  // namespace kvreplay::testing
