@@ -22,13 +22,12 @@ struct ResultRow {
   std::string_view trace;       ///< file name without folder
   std::string_view policy;      ///< as asked for, "h2o:heavy=0.25": the same at every budget
   std::string_view parameters;  ///< resolved, "heavy=54:recent=55"
-  std::string_view scope;       ///< head, group, layer
+  std::string_view scope;       ///< head, group, layer, all
   std::string_view budget;      ///< as asked for, "20%"
   std::uint32_t budget_tokens = 0;
   std::optional<std::uint32_t> layer;  ///< model index; empty: over all recorded layers
   std::optional<std::uint32_t> head;   ///< model index (of the KV group at scope group); empty: all
-  std::string_view metric;     ///< mass_loss, miss_threshold, miss_top, miss_mass, miss_mean, kept,
-                               ///< visible, turnover, age
+  std::string_view metric;     ///< mass_loss, miss_threshold, kept, ...: see simulator/metrics.hpp
   std::string_view statistic;  ///< mean, p50, p95, p99, max
   double value = 0;
   std::uint64_t steps = 0;  ///< how many samples the statistic is over

@@ -208,7 +208,7 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
 }
 
 void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::string_view metric,
-                 const std::string& title, int decimals) {
+                 const std::string& title, int decimals, double Summary::*statistic) {
   const auto metrics = Metrics(plan).names();
   const auto position =
       static_cast<std::size_t>(std::find(metrics.begin(), metrics.end(), metric) - metrics.begin());
@@ -234,7 +234,7 @@ void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::stri
       counts[tokens] = summary.count;
       const bool holds_all = plan.cells[cell->second].traits.capacity >= plan.tokens;
       const bool lost_nothing = holds_all && is_loss(metric);
-      row.push_back(summary.count > 0 || lost_nothing ? fixed(summary.mean, decimals) : "-");
+      row.push_back(summary.count > 0 || lost_nothing ? fixed(summary.*statistic, decimals) : "-");
     }
     table.add(row);
     const auto same = std::find(samples.begin(), samples.end(), counts);

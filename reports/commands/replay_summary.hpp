@@ -12,9 +12,10 @@ namespace kvreplay::commands {
 
 void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads);
 
-/// Means of one metric over all layers and heads, policies by budgets, to so many decimals.
+/// One metric over all layers and heads, policies by budgets, to so many decimals.
 void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::string_view metric,
-                 const std::string& title, int decimals = 4);
+                 const std::string& title, int decimals = 4,
+                 double Summary::*statistic = &Summary::mean);
 
 void print_zero_mass_rows(const ReplayPlan& plan, const ReplayOutcome& outcome);
 

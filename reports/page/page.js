@@ -416,7 +416,7 @@
     at("metric-definitions").append(...metrics.filter((metric) => data.groups.some((g) => g.values[metric.name])).flatMap((metric) => {
       const term = make("dt", metric.title + " ");
       term.append(make("code", metric.name));
-      const rule = data.needed[metric.name];
+      const rule = data.needed[metric.name.replace(/^(regret|delay)_/, "miss_")];
       const meaning = make("dd");
       meaning.append(withSubscripts(metric.formula), (rule ? " (here " + rule + ")" : "") + ": the ", withSubscripts(metric.means + "."));
       return [term, meaning];

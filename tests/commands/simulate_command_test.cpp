@@ -54,8 +54,10 @@ TEST_CASE("simulate writes what it measured and says what ran") {
   const auto results = read_hdf5_results(bench.path("r.h5"));
   CHECK(!results.partial);
   CHECK_THAT(results.manifest_json, Contains("\"seed\": 0") && Contains("--budget 25%,48"));
-  // 4 cells; overall, 2 layers and 8 heads; 9 metrics of 5 statistics.
-  CHECK(results.rows.size() == 4U * 11 * 45);
+  // 4 cells; overall, 2 layers and 8 heads; 13 metrics of 5 statistics that every step or eviction
+  // has, and delays where something was regretted.
+  CHECK(results.rows.size() >= 4U * 11 * 65);
+  CHECK(results.rows.size() <= 4U * 11 * 85);
   const auto csv = read_text(bench.path("r.csv"));
   CHECK(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')) ==
         results.rows.size() + 1);
@@ -170,6 +172,67 @@ TEST_CASE("simulate says what its policies do where others do otherwise") {
   CHECK_THAT(run_kvreplay("policies tova").out, Contains("published for --scope layer"));
 }
 
+TEST_CASE("simulate measures unions, costs and series when asked to") {
+  const Bench bench;
+  const std::string common =
+      "--policy local,h2o,topk-row --budget 25% --csv '" + bench.path("r.csv") + "' --overwrite ";
+  REQUIRE(bench.simulate(common).exit_code == 0);
+  const auto plain = read_text(bench.path("r.csv"));
+  CHECK_THAT(plain, Contains(",24,,,regret_threshold,mean,") && !Contains("union") &&
+                        !Contains("cost_ns") && !Contains("state_bytes"));
+  CHECK(!has_line(plain, "t.h5,topk-row,", "regret_"));
+  std::string series;
+  for (const auto* threads : {"1", "2", "5"}) {
+    const auto run = bench.simulate(common + "--union --cost --bins 7 --series '" +
+                                    bench.path("s.csv") + "' --threads " + threads);
+    CHECK(run.err.empty());
+    REQUIRE(run.exit_code == 0);
+    CHECK_THAT(run.out, Contains("mean union, tokens that any head") && Contains("union_ratio") &&
+                            Contains("p50 of cost_ns") && Contains("mean state_bytes") &&
+                            Contains("wrote " + bench.path("s.csv")));
+    const auto csv = read_text(bench.path("r.csv"));
+    // A window holds the same tokens in every head.
+    CHECK_THAT(csv, Contains("t.h5,local,,head,25%,24,,,union,mean,24,"));
+    CHECK_THAT(csv, Contains("t.h5,local,,head,25%,24,0,,union_ratio,mean,1,"));
+    CHECK(!has_line(csv, "t.h5,local,,head,25%,24,0,1,", "union"));
+    CHECK(has_line(csv, "t.h5,local,,head,25%,24,0,1,cost_ns,p50,", ","));
+    CHECK_THAT(csv, Contains(",head,25%,24,,,state_bytes,mean,192,"));  // 24 scores of 8 bytes
+    // Everything else is as it was.
+    std::string others;
+    for (std::size_t at = 0; at < csv.size();) {
+      const auto line = csv.substr(at, csv.find('\n', at) + 1 - at);
+      at += line.size();
+      if (!std::regex_search(line, std::regex(",(union|union_\\w+|cost_ns|state_bytes),"))) {
+        others += line;
+      }
+    }
+    CHECK(others == plain);
+    const auto along = read_text(bench.path("s.csv"));
+    CHECK_THAT(along, Contains("t.h5,local,,head,25%,24,mass_loss,0,12,mean,0,104\n") &&
+                          Contains(",miss_top,82,95,p99,"));
+    if (!series.empty()) CHECK(along == series);
+    series = along;
+  }
+}
+
+TEST_CASE("simulate compares policies at as many visible tokens") {
+  const Bench bench;
+  const auto run = bench.simulate(
+      "--policy local,h2o-literal,full --budget 25% --match visible --steps all --csv '" +
+      bench.path("r.csv") + "' --out '" + bench.path("r.h5") + "'");
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("match    visible: k bounds the tokens that a query sees") &&
+                          Contains("budget 25%: holds 23 to show at most 24") &&
+                          Contains("budget 25%: holds 24 to show at most 24") &&
+                          Contains("budget 25%: holds 96, all, and shows 96"));
+  const auto csv = read_text(bench.path("r.csv"));
+  CHECK(has_line(csv, "t.h5,local,,head,25%,24,,,visible,max,24,", ","));
+  CHECK(has_line(csv, "t.h5,h2o-literal,", ",visible,max,24,"));
+  CHECK_THAT(read_hdf5_results(bench.path("r.h5")).manifest_json,
+             Contains("\"match\": \"visible\"") && Contains("\"given_tokens\": 23"));
+  CHECK_THAT(bench.simulate("--policy local").out, Contains("match    budget: k bounds"));
+}
+
 TEST_CASE("simulate refuses wrong arguments with a sentence") {
   const Bench bench;
   const auto refused = [&](const std::string& options, const std::string& message) {
@@ -194,6 +257,12 @@ TEST_CASE("simulate refuses wrong arguments with a sentence") {
   refused("--steps some", "active, decoded, all");
   refused("--needed most", "threshold:F");
   refused("--detail none", "overall, layer, head");
+  refused("--match size", "unknown match \"size\" (budget, visible)");
+  refused("--match visible --policy local --budget 1", "cannot be held to 1 visible token");
+  refused("--union --scope group", "--scope group heads share one; leave out --union");
+  refused("--union --heads 0", "--union needs all 2 heads of a KV group");
+  refused("--bins 8", "give --series FILE.csv too");
+  refused("--series s.csv --bins 0", "--bins 0: must be a whole number from 1 to 65536");
   refused("--threads 0", "--threads 0: must be a whole number from 1 to 1024");
   for (const auto* seed : {"-1", "1.5", "18446744073709551616", "x", "' 1'"})
     refused(std::string("--seed=") + seed, "must be a whole number from 0 to 18446744073709551615");
@@ -204,7 +273,7 @@ TEST_CASE("simulate refuses wrong arguments with a sentence") {
 TEST_CASE("simulate refuses files that it cannot read or write") {
   const Bench bench;
   CHECK(run_kvreplay("simulate '" + bench.path("none.h5") + "'").exit_code == 3);
-  for (const auto* option : {"--out", "--csv", "--sets"}) {
+  for (const auto* option : {"--out", "--csv", "--sets", "--series"}) {
     const auto run = bench.simulate(std::string(option) + " '" + bench.path("no/r") + "'");
     CHECK(run.exit_code == 4);
     CHECK_THAT(run.err, Contains("no/r: its folder does not exist"));
@@ -280,6 +349,7 @@ TEST_CASE("outputs that would replace inputs or each other are refused, and noth
            "simulate" + t + "--overwrite --csv" + quoted("../" + bench.folder_name() + "/t.h5"),
            "simulate" + t + "--out" + quoted("new") + "--csv" + quoted("new"),
            "simulate" + t + "--out" + quoted("new") + "--sets" + quoted("new.partial"),
+           "simulate" + t + "--overwrite --series" + t,
            "simulate" + quoted("run.h5.partial") + "--overwrite --out" + quoted("run.h5"),
            "report" + quoted("r.h5") + "--overwrite --out" + quoted("r.h5"),
            "trace dump --layer 0 --head 0" + t + "--overwrite --out" + t,
