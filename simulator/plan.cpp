@@ -140,7 +140,6 @@ void resolve(const ReplayPlan& plan, CellPlan& cell) {
                                 " cannot be held to " + std::to_string(budget) +
                                 (budget == 1 ? " visible token: " : " visible tokens: ") + why);
   };
-  const std::string seen = "it shows a query up to " + std::to_string(sees());
   while (--cell.given.tokens > 0) {
     try {
       cell.traits = traits_of(cell.policy, setting_of(plan, cell, 0));
@@ -149,7 +148,9 @@ void resolve(const ReplayPlan& plan, CellPlan& cell) {
     }
     if (sees() <= budget) return;
   }
-  refuse(seen + (budget == 1 ? "; take a budget of 2 or more" : " at any smaller budget too"));
+  const std::string shown = "shows a query up to " + std::to_string(sees());
+  refuse(budget == 1 ? "it " + shown + "; take a budget of 2 or more"
+                     : "even a budget of 1 " + shown);
 }
 
 void check_needs(const PolicyEntry& policy, const ReplayPlan& plan) {
