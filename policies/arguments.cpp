@@ -21,18 +21,6 @@ std::optional<Number> number_of(std::string_view text) {
   return number;
 }
 
-std::optional<Amount> parse_amount(std::string_view text) {
-  if (const auto count = number_of<std::uint32_t>(text)) return Amount{*count};
-  if (text.ends_with('%')) {
-    const auto percent = number_of<double>(text.substr(0, text.size() - 1));
-    if (percent && *percent >= 0 && *percent <= 100) return Amount{*percent / 100};
-    return std::nullopt;
-  }
-  const auto share = number_of<double>(text);
-  if (share && *share >= 0 && *share < 1) return Amount{*share};
-  return std::nullopt;
-}
-
 template <class Number>
 std::optional<Number> within(std::optional<Number> number, const Parameter& parameter) {
   if (!number) return number;
@@ -51,6 +39,18 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
 }
 
 }  // namespace
+
+std::optional<Amount> parse_amount(std::string_view text) {
+  if (const auto count = number_of<std::uint32_t>(text)) return Amount{*count};
+  if (text.ends_with('%')) {
+    const auto percent = number_of<double>(text.substr(0, text.size() - 1));
+    if (percent && *percent >= 0 && *percent <= 100) return Amount{*percent / 100};
+    return std::nullopt;
+  }
+  const auto share = number_of<double>(text);
+  if (share && *share >= 0 && *share < 1) return Amount{*share};
+  return std::nullopt;
+}
 
 std::string number_text(double number) {
   std::array<char, 32> text;

@@ -23,6 +23,9 @@ struct Amount {
   bool is_share() const { return std::holds_alternative<double>(value); }
 };
 
+/// A count, a share below 1 or a percentage; none where the text is nothing of the kind.
+std::optional<Amount> parse_amount(std::string_view text);
+
 /// What one parameter may be. A default that depends on the budget has no value here, only words.
 struct Parameter {
   enum class Kind { amount, integer, real, choice };

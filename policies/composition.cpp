@@ -2,40 +2,41 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 namespace kvreplay {
 namespace {
 
-[[noreturn]] void refuse(std::string_view policy, std::string_view one, std::uint64_t tokens,
-                         std::string_view other, std::uint64_t others, Budget budget) {
-  std::string parts = std::string(one) + " " + std::to_string(tokens);
-  if (!other.empty()) parts += " and " + std::string(other) + " " + std::to_string(others);
-  throw std::invalid_argument("policy " + std::string(policy) + ": " + parts +
-                              " exceed the budget of " + std::to_string(budget.tokens) +
-                              " tokens; lower them, give shares of the budget below 1, or raise "
-                              "the budget");
+bool sum_to_one(const std::vector<Claim>& claims) {
+  double sum = 0;
+  for (const auto& claim : claims) {
+    if (!claim.amount || !claim.amount->is_share()) return false;
+    sum += std::get<double>(claim.amount->value);
+  }
+  return std::abs(sum - 1) < 1e-9;
 }
 
-/// The second of two parts, where the first is known to fit.
-std::uint32_t rest(Budget budget, std::uint32_t taken) {
-  return budget.tokens - taken;
-}
-
-bool sum_to_one(const Amount& one, const Amount& other) {
-  return one.is_share() && other.is_share() &&
-         std::abs(std::get<double>(one.value) + std::get<double>(other.value) - 1) < 1e-9;
+/// "sinks 4, recent 8 and heavy 9"
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " and " : ", ";
+    text += words[i];
+  }
+  return text;
 }
 
 }  // namespace
 
 Composition::Composition(Parts parts, std::unique_ptr<Ranking> ranking, Traits traits)
     : CachePolicy([&] {
-        traits.capacity = parts.sinks + parts.ranked + parts.recent;
-        traits.protects_newcomer = parts.recent > 0;
+        traits.capacity = parts.capacity();
+        // Where it evicts first the newcomer leaves only if nothing else may: no row has scored it.
+        traits.protects_newcomer = parts.recent > 0 || (traits.evicts_first && parts.ranked > 0);
         return std::move(traits);
       }()),
-      parts_(parts),
+      parts_(std::move(parts)),
       ranking_(std::move(ranking)) {}
 
 void Composition::observe(const Held& held, std::span<const double> weights) {
@@ -43,14 +44,47 @@ void Composition::observe(const Held& held, std::span<const double> weights) {
 }
 
 std::optional<Slot> Composition::victim(const Held& held) {
-  if (held.tokens.size() <= traits().capacity) return std::nullopt;
-  // Tokens ascend over the slots and neither part has ever lost one of its own, so the sinks lie in
-  // the first slots and the recent window in the last.
+  if (leaving_ == 0) {
+    if (held.tokens.size() <= traits().capacity) return std::nullopt;
+    leaving_ = parts_.batch;
+  }
+  const SlotRange range = candidates(held);
+  if (range.size() == 0) {  // a batch asks for more than there is
+    leaving_ = 0;
+    return std::nullopt;
+  }
+  --leaving_;
+  return ranking_->worst(held, range);
+}
+
+SlotRange Composition::candidates(const Held& held) {
+  // Tokens ascend over the slots and no part has ever lost one of its own, so the sinks lie in the
+  // first slots and the recent window in the last.
   const auto size = static_cast<std::uint32_t>(held.tokens.size());
-  return ranking_->worst(held, {parts_.sinks, size - parts_.recent});
+  SlotRange range{std::min(parts_.sinks, size), size - std::min(parts_.recent, size)};
+  range.last = std::max(range.first, range.last);
+  if (!parts_.pinned_tokens.empty()) {
+    const auto& tokens = parts_.pinned_tokens;
+    while (pinned_slots_.size() < tokens.size() && tokens[pinned_slots_.size()] <= held.step) {
+      const auto at =
+          std::lower_bound(held.tokens.begin(), held.tokens.end(), tokens[pinned_slots_.size()]);
+      pinned_slots_.push_back(static_cast<std::uint32_t>(at - held.tokens.begin()));
+    }
+    const auto first = std::lower_bound(pinned_slots_.begin(), pinned_slots_.end(), range.first);
+    const auto last = std::lower_bound(first, pinned_slots_.end(), range.last);
+    range.except = {first, last};
+  }
+  if (traits().evicts_first && parts_.recent == 0 && range.size() > 1 &&
+      (range.except.empty() || range.except.back() + 1 < size)) {
+    --range.last;
+  }
+  return range;
 }
 
 void Composition::dropped(Slot slot) {
+  for (auto at = pinned_slots_.rbegin(); at != pinned_slots_.rend() && *at > index(slot); ++at) {
+    --*at;
+  }
   ranking_->dropped(slot);
 }
 
@@ -72,16 +106,6 @@ Parameter sinks_parameter() {
           .default_words = "4, at most the budget"};
 }
 
-Parameter rows_parameter() {
-  return {.name = "rows",
-          .meaning =
-              "what is added to the score: the row divided by its visible mass, or as "
-              "recorded",
-          .kind = Parameter::Kind::choice,
-          .default_words = "renormalised",
-          .choices = {"renormalised", "raw"}};
-}
-
 Parameter seed_parameter() {
   return {.name = "seed",
           .meaning = "start of the random numbers",
@@ -89,85 +113,116 @@ Parameter seed_parameter() {
           .default_words = "--seed"};
 }
 
-RowForm rows_argument(const Arguments& arguments) {
-  return arguments.choice("rows", "renormalised") == "raw" ? RowForm::raw : RowForm::renormalised;
+Parameter evict_parameter() {
+  return {.name = "evict",
+          .meaning =
+              "when a token leaves: after the query has attended, so that it sees k+1 "
+              "tokens, or before, so that it sees k and its own row does not decide",
+          .kind = Parameter::Kind::choice,
+          .default_words = "after",
+          .choices = {"after", "before"}};
 }
 
-std::string_view name(RowForm rows) {
-  switch (rows) {
-    case RowForm::none:
-      return "none";
-    case RowForm::raw:
-      return "raw";
-    case RowForm::renormalised:
-      return "renormalised";
+bool evict_argument(const Arguments& arguments) {
+  return arguments.choice("evict", "after") == "before";
+}
+
+std::vector<std::uint32_t> tokens_of(std::string_view policy, const std::vector<Claim>& claims,
+                                     Budget budget) {
+  std::vector<std::uint32_t> tokens;
+  std::vector<std::string> given;
+  std::vector<std::string> names;
+  std::uint64_t sum = 0;
+  for (const auto& claim : claims) {
+    names.push_back(claim.name);
+    tokens.push_back(claim.amount ? claim.amount->of(budget) : 0);
+    sum += tokens.back();
+    if (tokens.back() > 0) given.push_back(claim.name + " " + std::to_string(tokens.back()));
   }
-  throw std::logic_error("unknown form of rows");
+  if (sum > budget.tokens) {
+    throw std::invalid_argument("policy " + std::string(policy) + ": " + listed(given) +
+                                " exceed the budget of " + std::to_string(budget.tokens) +
+                                " tokens; lower them, give shares of the budget below 1, or raise "
+                                "the budget");
+  }
+  const auto find = [&](auto wanted) {
+    return static_cast<std::size_t>(std::find_if(claims.begin(), claims.end(), wanted) -
+                                    claims.begin());
+  };
+  std::size_t rest = find([](const Claim& claim) { return !claim.amount; });
+  if (rest == claims.size() && sum_to_one(claims)) {
+    rest = std::min(find([](const Claim& claim) { return claim.name == "recent"; }),
+                    claims.size() - 1);
+  }
+  if (rest < claims.size()) {
+    tokens[rest] += budget.tokens - static_cast<std::uint32_t>(sum);
+  } else if (sum == 0) {
+    throw std::invalid_argument("policy " + std::string(policy) + ": " + listed(names) +
+                                (claims.size() == 1   ? " comes"
+                                 : claims.size() == 2 ? " both come"
+                                                      : " all come") +
+                                " to 0 tokens at a budget of " + std::to_string(budget.tokens) +
+                                (claims.size() == 1 ? "; raise it" : "; leave one of them out"));
+  }
+  return tokens;
 }
 
 Parts heavy_and_recent(std::string_view policy, const Arguments& arguments, Budget budget) {
-  const auto heavy = arguments.amount("heavy");
+  auto heavy = arguments.amount("heavy");
   const auto recent = arguments.amount("recent");
-  Parts parts;
-  if (!heavy && !recent) {
-    parts.ranked = budget.tokens / 2;
-    parts.recent = rest(budget, parts.ranked);
-    return parts;
-  }
-  parts.ranked = heavy ? heavy->of(budget) : 0;
-  parts.recent = recent ? recent->of(budget) : 0;
-  if (std::uint64_t{parts.ranked} + parts.recent > budget.tokens) {
-    if (!recent) refuse(policy, "heavy", parts.ranked, "", 0, budget);
-    if (!heavy) refuse(policy, "recent", parts.recent, "", 0, budget);
-    refuse(policy, "heavy", parts.ranked, "recent", parts.recent, budget);
-  }
-  if (!recent || (heavy && sum_to_one(*heavy, *recent))) {
-    parts.recent = rest(budget, parts.ranked);
-  } else if (!heavy) {
-    parts.ranked = rest(budget, parts.recent);
-  }
-  if (parts.ranked + parts.recent == 0) {
-    throw std::invalid_argument("policy " + std::string(policy) +
-                                ": heavy and recent both come to 0 tokens at a budget of " +
-                                std::to_string(budget.tokens) + "; leave one of them out");
-  }
-  return parts;
-}
-
-std::unique_ptr<CachePolicy> heavy_and_recent_policy(std::string_view policy,
-                                                     const Arguments& arguments, Budget budget,
-                                                     std::unique_ptr<Ranking> ranking) {
-  const Parts parts = heavy_and_recent(policy, arguments, budget);
-  const RowForm rows = rows_argument(arguments);
-  return std::make_unique<Composition>(
-      parts, std::move(ranking),
-      Traits{.rows = rows,
-             .parameters = "heavy=" + std::to_string(parts.ranked) + ":recent=" +
-                           std::to_string(parts.recent) + ":rows=" + std::string(name(rows))});
+  if (!heavy && !recent) heavy = Amount{budget.tokens / 2};
+  const auto tokens = tokens_of(policy, {{"heavy", heavy}, {"recent", recent}}, budget);
+  return {.ranked = tokens[0], .recent = tokens[1]};
 }
 
 Parts sinks_and_recent(std::string_view policy, const Arguments& arguments, Budget budget) {
   constexpr std::uint32_t kUsualSinks = 4;
-  const auto sinks = arguments.amount("sinks");
+  auto sinks = arguments.amount("sinks");
   const auto recent = arguments.amount("recent");
-  Parts parts;
-  parts.sinks = sinks ? sinks->of(budget) : std::min(kUsualSinks, budget.tokens);
-  if (parts.sinks > budget.tokens) refuse(policy, "sinks", parts.sinks, "", 0, budget);
-  if (!recent) {
-    parts.recent = rest(budget, parts.sinks);
-    return parts;
+  if (!sinks) {
+    const std::uint32_t taken = recent ? std::min(recent->of(budget), budget.tokens) : 0;
+    sinks = Amount{std::min(kUsualSinks, budget.tokens - taken)};
   }
-  parts.recent = recent->of(budget);
-  if (parts.recent > budget.tokens) refuse(policy, "recent", parts.recent, "", 0, budget);
-  if (!sinks) parts.sinks = std::min(parts.sinks, rest(budget, parts.recent));
-  if (std::uint64_t{parts.sinks} + parts.recent > budget.tokens) {
-    refuse(policy, "sinks", parts.sinks, "recent", parts.recent, budget);
+  const auto tokens = tokens_of(policy, {{"sinks", sinks}, {"recent", recent}}, budget);
+  return {.sinks = tokens[0], .recent = tokens[1]};
+}
+
+Parts ranked_and_recent(std::string_view policy, const Arguments& arguments, Budget budget,
+                        std::uint32_t usual) {
+  const auto recent = arguments.amount("recent").value_or(Amount{std::min(usual, budget.tokens)});
+  const auto tokens = tokens_of(policy, {{"ranked", std::nullopt}, {"recent", recent}}, budget);
+  return {.ranked = tokens[0], .recent = tokens[1]};
+}
+
+std::unique_ptr<CachePolicy> composed(Parts parts, Ranked ranked, std::string parameters,
+                                      bool evicts_first) {
+  if (!ranked.parameters.empty()) {
+    parameters += (parameters.empty() ? "" : ":") + ranked.parameters;
   }
-  if (parts.sinks + parts.recent == 0) {
-    throw std::invalid_argument("policy " + std::string(policy) +
-                                ": sinks and recent both come to 0 tokens; leave one of them out");
-  }
-  return parts;
+  if (evicts_first) parameters += (parameters.empty() ? "" : ":") + std::string("evict=before");
+  const bool leaves_room = parts.batch > 1;
+  return std::make_unique<Composition>(std::move(parts), std::move(ranked.ranking),
+                                       Traits{.rows = ranked.rows,
+                                              .evicts_first = evicts_first,
+                                              .leaves_room = leaves_room,
+                                              .parameters = std::move(parameters)});
+}
+
+std::vector<Parameter> heavy_policy_parameters(std::optional<Score::Form> fixed) {
+  std::vector<Parameter> parameters = {heavy_parameter(), recent_parameter("what heavy leaves")};
+  for (auto& parameter : score_parameters(fixed)) parameters.push_back(std::move(parameter));
+  parameters.push_back(evict_parameter());
+  return parameters;
+}
+
+std::unique_ptr<CachePolicy> heavy_policy(std::string_view policy, const Arguments& arguments,
+                                          const Setting& setting,
+                                          std::optional<Score::Form> fixed) {
+  const Parts parts = heavy_and_recent(policy, arguments, setting.budget);
+  return composed(
+      parts, ranked_by_score(policy, arguments, setting, fixed),
+      "heavy=" + std::to_string(parts.ranked) + ":recent=" + std::to_string(parts.recent),
+      evict_argument(arguments));
 }
 
 }  // namespace kvreplay

@@ -7,16 +7,20 @@ namespace kvreplay {
 namespace {
 
 std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& setting) {
-  const RowForm rows = rows_argument(arguments);
-  return std::make_unique<Composition>(
-      Parts{.ranked = setting.budget.tokens}, std::make_unique<AccumulatedRanking>(),
-      Traits{.rows = rows, .parameters = "rows=" + std::string(name(rows))});
+  return composed({.ranked = setting.budget.tokens},
+                  ranked_by_score("h2o-figure", arguments, setting), "", evict_argument(arguments));
+}
+
+std::vector<Parameter> parameters() {
+  auto all = score_parameters();
+  all.push_back(evict_parameter());
+  return all;
 }
 
 const Registration registration(
     {.name = "h2o-figure",
      .summary = "the highest accumulated attention, no window (the example in H2O's paper)",
-     .parameters = {rows_parameter()},
+     .parameters = parameters(),
      .needs = {Need::rows},
      .make = &make});
 

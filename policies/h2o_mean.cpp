@@ -7,16 +7,14 @@ namespace kvreplay {
 namespace {
 
 std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& setting) {
-  return heavy_and_recent_policy("h2o-mean", arguments, setting.budget,
-                                 std::make_unique<MeanRanking>());
+  return heavy_policy("h2o-mean", arguments, setting, Score::Form::mean);
 }
 
-const Registration registration(
-    {.name = "h2o-mean",
-     .summary = "the highest mean attention and a sliding window",
-     .parameters = {heavy_parameter(), recent_parameter("what heavy leaves"), rows_parameter()},
-     .needs = {Need::rows},
-     .make = &make});
+const Registration registration({.name = "h2o-mean",
+                                 .summary = "the highest mean attention and a sliding window",
+                                 .parameters = heavy_policy_parameters(Score::Form::mean),
+                                 .needs = {Need::rows},
+                                 .make = &make});
 
 }  // namespace
 }  // namespace kvreplay

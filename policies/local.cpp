@@ -1,9 +1,16 @@
 // The newest k tokens.
-#include "policies/composition.hpp"
-#include "policies/registry.hpp"
+#include "policies/parts.hpp"
 
 namespace kvreplay {
 namespace {
+
+Ranked oldest(std::string_view, const Arguments&, const Setting&) {
+  return {std::make_unique<AgeRanking>()};
+}
+
+const PartRegistration part({.name = "oldest",
+                             .meaning = "of what is not protected the newest: the oldest leaves",
+                             .make = &oldest});
 
 std::unique_ptr<CachePolicy> make(const Arguments&, const Setting& setting) {
   return std::make_unique<Composition>(Parts{.recent = setting.budget.tokens},

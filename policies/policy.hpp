@@ -79,6 +79,7 @@ struct Traits {
   bool sees_newcomer = true;       ///< whether query i sees token i once the cache is full
   bool protects_newcomer = false;  ///< whether token i always outlives step i
   bool evicts_first = false;       ///< before query i attends, not after
+  bool leaves_room = false;        ///< may give up or not choose a token that it had room for
   bool whole_prompt = false;       ///< by definition, whatever Setting::prefill says
   std::string parameters = {};     ///< as resolved for this budget, "heavy=54:recent=55"
 };

@@ -9,10 +9,7 @@ namespace {
 
 constexpr std::size_t kLanes = 16;  // independent minima, so that the loop becomes vector code
 
-/// The first of the smallest values.
-Slot first_minimum(std::span<const double> values, SlotRange range) {
-  const double* const first = values.data() + range.first;
-  const double* const last = values.data() + range.last;
+double least_of(const double* first, const double* last) {
   std::array<double, kLanes> lanes;
   lanes.fill(std::numeric_limits<double>::infinity());
   const double* at = first;
@@ -23,61 +20,42 @@ Slot first_minimum(std::span<const double> values, SlotRange range) {
   }
   double least = *std::min_element(lanes.begin(), lanes.end());
   for (; at != last; ++at) least = *at < least ? *at : least;
-  return Slot{static_cast<std::uint32_t>(std::find(first, last, least) - values.data())};
-}
-
-void add(std::vector<double>& sums, const Held& held, std::span<const double> weights) {
-  sums.resize(held.tokens.size(), 0.0);  // a newcomer starts at 0
-  double* const sum = sums.data();
-  const double* const weight = weights.data();
-  for (std::size_t slot = 0; slot < weights.size(); ++slot) sum[slot] += weight[slot];
-}
-
-void erase(std::vector<double>& values, Slot slot) {
-  values.erase(values.begin() + index(slot));
+  return least;
 }
 
 }  // namespace
 
-void AccumulatedRanking::observe(const Held& held, std::span<const double> weights) {
-  add(scores_, held, weights);
-}
-Slot AccumulatedRanking::worst(const Held&, SlotRange candidates) {
-  return first_minimum(scores_, candidates);
-}
-void AccumulatedRanking::dropped(Slot slot) {
-  erase(scores_, slot);
-}
-
-void MeanRanking::observe(const Held& held, std::span<const double> weights) {
-  add(sums_, held, weights);
-}
-Slot MeanRanking::worst(const Held& held, SlotRange candidates) {
-  means_.resize(sums_.size());
-  for (std::uint32_t slot = candidates.first; slot < candidates.last; ++slot) {
-    means_[slot] = sums_[slot] / (held.step - held.tokens[slot] + 1);
+Slot SlotRange::operator[](std::uint32_t before) const {
+  std::uint32_t slot = first + before;
+  for (const std::uint32_t one : except) {
+    if (one > slot) break;
+    ++slot;
   }
-  return first_minimum(means_, candidates);
-}
-void MeanRanking::dropped(Slot slot) {
-  erase(sums_, slot);
+  return Slot{slot};
 }
 
-void LastRowRanking::observe(const Held& held, std::span<const double> weights) {
-  weights_.assign(weights.begin(), weights.end());
-  weights_.resize(held.tokens.size(), 0.0);
-}
-Slot LastRowRanking::worst(const Held&, SlotRange candidates) {
-  return first_minimum(weights_, candidates);
-}
-void LastRowRanking::dropped(Slot slot) {
-  erase(weights_, slot);
-}
-
-Slot RandomRanking::worst(const Held&, SlotRange candidates) {
-  state_ = state_ * 6364136223846793005U + 1442695040888963407U;
-  return Slot{candidates.first +
-              static_cast<std::uint32_t>((state_ >> 32) % (candidates.last - candidates.first))};
+Slot first_minimum(std::span<const double> values, const SlotRange& candidates) {
+  const double* const data = values.data();
+  std::uint32_t best_first = candidates.first;  // the stretch between exceptions with the smallest
+  std::uint32_t best_last = candidates.first;
+  double least = std::numeric_limits<double>::infinity();
+  std::uint32_t first = candidates.first;
+  const auto look = [&](std::uint32_t last) {
+    if (first == last) return;
+    const double here = least_of(data + first, data + last);
+    if (best_first == best_last || here < least) {
+      least = here;
+      best_first = first;
+      best_last = last;
+    }
+  };
+  for (const std::uint32_t except : candidates.except) {
+    look(except);
+    first = except + 1;
+  }
+  look(candidates.last);
+  return Slot{
+      static_cast<std::uint32_t>(std::find(data + best_first, data + best_last, least) - data)};
 }
 
 }  // namespace kvreplay

@@ -4,21 +4,29 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "policies/policy.hpp"
 
 namespace kvreplay {
 
-/// The slots that may be evicted, half open and never empty.
+/// The slots that may be evicted: a range, half open, without some within it. Never empty.
 struct SlotRange {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
+  std::span<const std::uint32_t> except = {};  ///< ascending, all within the range
+
+  std::uint32_t size() const { return last - first - static_cast<std::uint32_t>(except.size()); }
+  /// The candidate that has `before` others before it.
+  Slot operator[](std::uint32_t before) const;
 };
 
-/// Called as CachePolicy is, with the choice narrowed to a range of slots.
+/// Called as CachePolicy is, with the choice narrowed to some slots. Where a policy evicts first, a
+/// newcomer that no row has shown yet is among the held.
 class Ranking {
  public:
   Ranking() = default;
@@ -32,65 +40,57 @@ class Ranking {
   virtual std::optional<std::size_t> state_bytes() const { return std::nullopt; }
 };
 
+/// A ranking with the form of rows that it must be shown, and its options as resolved, "seed=7".
+struct Ranked {
+  std::unique_ptr<Ranking> ranking;
+  RowForm rows = RowForm::none;
+  std::string parameters = {};
+};
+
+/// The first candidate whose value is smallest; `values` by slot.
+Slot first_minimum(std::span<const double> values, const SlotRange& candidates);
+
 /// The oldest token leaves.
 class AgeRanking final : public Ranking {
  public:
-  Slot worst(const Held&, SlotRange candidates) override { return Slot{candidates.first}; }
+  Slot worst(const Held&, SlotRange candidates) override { return candidates[0]; }
   std::optional<std::size_t> state_bytes() const override { return 0; }
 };
 
-/// The lowest sum of the weights seen since the token came leaves: the accumulated score of H2O.
-class AccumulatedRanking final : public Ranking {
+/// One number per held token, which a row changes; the lowest leaves.
+class NumberRanking : public Ranking {
  public:
-  void observe(const Held& held, std::span<const double> weights) override;
-  Slot worst(const Held& held, SlotRange candidates) override;
-  void dropped(Slot slot) override;
+  /// `newcomer`: the number that a token comes with.
+  explicit NumberRanking(double newcomer) : newcomer_(newcomer) {}
+
+  void observe(const Held& held, std::span<const double> weights) final {
+    numbers_.resize(held.tokens.size(), newcomer_);
+    update(held, weights);
+  }
+  Slot worst(const Held& held, SlotRange candidates) final {
+    numbers_.resize(held.tokens.size(), newcomer_);
+    return lowest(held, candidates);
+  }
+  void dropped(Slot slot) final {
+    numbers_.erase(numbers_.begin() + index(slot));
+    forget(slot);
+  }
   std::optional<std::size_t> state_bytes() const override {
-    return scores_.size() * sizeof(double);
+    return numbers_.size() * sizeof(double);
   }
 
- private:
-  std::vector<double> scores_;
-};
-
-/// The lowest sum divided by the number of rows that could see the token leaves.
-class MeanRanking final : public Ranking {
- public:
-  void observe(const Held& held, std::span<const double> weights) override;
-  Slot worst(const Held& held, SlotRange candidates) override;
-  void dropped(Slot slot) override;
-  std::optional<std::size_t> state_bytes() const override { return sums_.size() * sizeof(double); }
-
- private:
-  std::vector<double> sums_;
-  std::vector<double> means_;  // scratch of worst()
-};
-
-/// The lowest weight in the last row leaves.
-class LastRowRanking final : public Ranking {
- public:
-  void observe(const Held& held, std::span<const double> weights) override;
-  Slot worst(const Held& held, SlotRange candidates) override;
-  void dropped(Slot slot) override;
-  std::optional<std::size_t> state_bytes() const override {
-    return weights_.size() * sizeof(double);
+ protected:
+  std::span<double> numbers() { return numbers_; }
+  /// `weights` may lack the newcomer's.
+  virtual void update(const Held& held, std::span<const double> weights) = 0;
+  virtual Slot lowest(const Held&, const SlotRange& candidates) {
+    return first_minimum(numbers_, candidates);
   }
+  virtual void forget(Slot) {}
 
  private:
-  std::vector<double> weights_;
-};
-
-/// Any token may leave, all equally likely: a 64-bit linear congruential generator
-/// x <- 6364136223846793005 x + 1442695040888963407, whose top 32 bits modulo the number of
-/// candidates pick one, in ascending order of tokens.
-class RandomRanking final : public Ranking {
- public:
-  explicit RandomRanking(std::uint64_t state) : state_(state) {}
-  Slot worst(const Held& held, SlotRange candidates) override;
-  std::optional<std::size_t> state_bytes() const override { return sizeof state_; }
-
- private:
-  std::uint64_t state_;
+  double newcomer_;
+  std::vector<double> numbers_;
 };
 
 }  // namespace kvreplay

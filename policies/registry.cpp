@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "policies/nearest_name.hpp"
+#include "policies/parts.hpp"
+#include "policies/split.hpp"
 
 namespace kvreplay {
 namespace {
@@ -28,26 +30,18 @@ const PolicyEntry& find_policy(std::string_view name) {
                               " (policies: " + list + ")");
 }
 
-/// Cuts `text` at every `separator`; an empty text is one empty piece.
-std::vector<std::string_view> pieces_of(std::string_view text, char separator) {
-  std::vector<std::string_view> pieces;
-  while (true) {
-    const auto end = text.find(separator);
-    pieces.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return pieces;
-    text.remove_prefix(end + 1);
-  }
-}
-
 PolicyRequest parse_policy(std::string_view text) {
-  const auto pieces = pieces_of(text, ':');
+  if (is_composition(text)) return parse_composition(text);
+  const auto pieces = split(text, ':');
   if (pieces[0].empty()) {
     throw std::invalid_argument(
-        "a policy without a name in --policy (write name[:key=value]..., commas between policies)");
+        "a policy without a name in --policy (write name[:key=value]... or parts joined by +, "
+        "commas between policies)");
   }
   PolicyRequest request;
   request.text = text;
-  request.entry = &find_policy(pieces[0]);
+  // The registry outlives every request.
+  request.entry = {std::shared_ptr<void>(), &find_policy(pieces[0])};
   for (std::size_t i = 1; i < pieces.size(); ++i) {
     const auto equals = pieces[i].find('=');
     if (equals == std::string_view::npos) {
@@ -103,7 +97,7 @@ const Registry& registered_policies() {
 
 std::vector<PolicyRequest> parse_policies(std::string_view text) {
   std::vector<PolicyRequest> requests;
-  for (const auto piece : pieces_of(text, ',')) requests.push_back(parse_policy(piece));
+  for (const auto piece : split(text, ',')) requests.push_back(parse_policy(piece));
   return requests;
 }
 

@@ -82,12 +82,13 @@ const Registry& registered_policies();
 
 /// A policy with its arguments, as asked for.
 struct PolicyRequest {
-  const PolicyEntry* entry = nullptr;
+  std::shared_ptr<const PolicyEntry> entry;
   Arguments arguments;
   std::string text;  ///< "h2o:heavy=8"
 };
 
-/// "local,h2o:heavy=8:recent=8". Throws std::invalid_argument that lists what is valid.
+/// "local,h2o:heavy=8:recent=8,sinks:4+recent:0.5+heavy": policies by name, and compositions of
+/// parts; see policies/parts.hpp. Throws std::invalid_argument that lists what is valid.
 std::vector<PolicyRequest> parse_policies(std::string_view text);
 
 std::string_view name(Need need);

@@ -1,26 +1,37 @@
 // TOVA (Oren et al., arXiv:2401.06104): the token that the current query attends least leaves.
 // Nothing is accumulated and the newcomer is not protected. At group and layer scope the row is the
 // sum over the heads, which ranks as their mean does.
-#include <stdexcept>
+#include <algorithm>
 
-#include "policies/composition.hpp"
-#include "policies/registry.hpp"
+#include "policies/parts.hpp"
 
 namespace kvreplay {
 namespace {
 
-std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& setting) {
-  const auto asked = arguments.amount("recent");
-  const std::uint32_t recent = asked ? asked->of(setting.budget) : 0;
-  if (recent > setting.budget.tokens) {
-    throw std::invalid_argument("policy tova: recent " + std::to_string(recent) +
-                                " exceeds the budget of " + std::to_string(setting.budget.tokens) +
-                                " tokens");
+/// The lowest weight in the last row leaves.
+class LastRowRanking final : public NumberRanking {
+ public:
+  LastRowRanking() : NumberRanking(0) {}
+
+ private:
+  void update(const Held&, std::span<const double> weights) override {
+    std::copy(weights.begin(), weights.end(), numbers().begin());
   }
-  return std::make_unique<Composition>(
-      Parts{.ranked = setting.budget.tokens - recent, .recent = recent},
-      std::make_unique<LastRowRanking>(),
-      Traits{.rows = RowForm::renormalised, .parameters = "recent=" + std::to_string(recent)});
+};
+
+Ranked last(std::string_view, const Arguments&, const Setting&) {
+  return {std::make_unique<LastRowRanking>(), RowForm::renormalised};
+}
+
+const PartRegistration part({.name = "last",
+                             .meaning = "the tokens that the current query attends most (TOVA)",
+                             .needs = {Need::rows},
+                             .make = &last});
+
+std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& setting) {
+  const Parts parts = ranked_and_recent("tova", arguments, setting.budget, 0);
+  return composed(parts, last("tova", arguments, setting),
+                  "recent=" + std::to_string(parts.recent));
 }
 
 const Registration registration({.name = "tova",

@@ -58,8 +58,10 @@ Command policies_command() {
   command.run = [](const po::variables_map& options, const RunControl&) {
     load_policy_libraries(options);
     std::vector<const PolicyEntry*> policies;
+    std::vector<PolicyRequest> asked;
     if (options.count("name") != 0) {
-      policies.push_back(parse_policies(options["name"].as<std::string>()).front().entry);
+      asked = parse_policies(options["name"].as<std::string>());
+      for (const auto& one : asked) policies.push_back(one.entry.get());
     } else {
       for (const auto& [name, policy] : registered_policies()) policies.push_back(&policy);
     }
