@@ -44,6 +44,10 @@ std::string policy_for(const std::string& key) {
   if (std::sscanf(key.c_str(), "streaming s=%d r=%d", &first, &second) == 2) {
     return "sinks:sinks=" + std::to_string(first) + ":recent=" + std::to_string(second);
   }
+  if (std::sscanf(key.c_str(), "scissorhands w=%d r=%d", &first, &second) == 2) {
+    return "scissorhands:count=above:window=" + std::to_string(first) +
+           ":recent=" + std::to_string(second);
+  }
   if (std::sscanf(key.c_str(), "random seed=%d", &first) == 1) {
     return "random:seed=" + std::to_string(first);
   }
