@@ -1,7 +1,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "policies/registry.hpp"
+#include "policies/parts.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/policy_libraries.hpp"
 
@@ -14,30 +14,67 @@ std::string names(const std::vector<Need>& needs) {
   return text.empty() ? "nothing" : text;
 }
 
-void print_text(const PolicyEntry& policy) {
-  std::cout << policy.name << "\n    " << policy.summary << "\n";
-  if (!policy.note.empty()) std::cout << "    " << policy.note << "\n";
-  for (const auto& parameter : policy.parameters) {
+void print_parameters(const std::vector<Parameter>& parameters) {
+  for (const auto& parameter : parameters) {
     std::cout << "    " << parameter.name << "  " << parameter.meaning << "\n        "
               << parameter.range() << "; default: " << parameter.default_words << "\n";
   }
+}
+
+void print_text(const PolicyEntry& policy) {
+  std::cout << policy.name << "\n    " << policy.summary << "\n";
+  if (!policy.note.empty()) std::cout << "    " << policy.note << "\n";
+  print_parameters(policy.parameters);
   std::cout << "    needs " << names(policy.needs) << "\n";
 }
 
-nlohmann::ordered_json to_json(const PolicyEntry& policy) {
-  nlohmann::ordered_json json = {{"name", policy.name},
-                                 {"summary", policy.summary},
-                                 {"note", policy.note},
-                                 {"parameters", nlohmann::ordered_json::array()},
-                                 {"needs", nlohmann::ordered_json::array()}};
-  for (const auto& parameter : policy.parameters) {
-    json["parameters"].push_back({{"name", parameter.name},
-                                  {"meaning", parameter.meaning},
-                                  {"range", parameter.range()},
-                                  {"default", parameter.default_words}});
+void print_parts() {
+  std::cout << "\nParts, to be joined by + as in sinks:4+recent:0.5+heavy:rows=raw\n\n";
+  for (const bool ranked : {false, true}) {
+    for (const auto& [name, part] : registered_parts()) {
+      if (part.ranked() != ranked) continue;
+      std::cout << name << (ranked ? "  (ranked)" : "  (protected)") << "\n    " << part.meaning
+                << "\n";
+      print_parameters(part.parameters);
+    }
   }
-  for (const auto need : policy.needs) json["needs"].push_back(name(need));
-  return json;
+  std::cout << "evict=after|before  (of the whole, as in recent:0.5+heavy+evict=before)\n    "
+            << evict_parameter().meaning << "\n";
+}
+
+nlohmann::ordered_json to_json(const std::vector<Parameter>& parameters) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& parameter : parameters) {
+    list.push_back({{"name", parameter.name},
+                    {"meaning", parameter.meaning},
+                    {"range", parameter.range()},
+                    {"default", parameter.default_words}});
+  }
+  return list;
+}
+
+nlohmann::ordered_json to_json(const std::vector<Need>& needs) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto need : needs) list.push_back(name(need));
+  return list;
+}
+
+nlohmann::ordered_json to_json(const PolicyEntry& policy) {
+  return {{"kind", "policy"},
+          {"name", policy.name},
+          {"summary", policy.summary},
+          {"note", policy.note},
+          {"parameters", to_json(policy.parameters)},
+          {"needs", to_json(policy.needs)}};
+}
+
+nlohmann::ordered_json to_json(const Part& part) {
+  return {{"kind", part.ranked() ? "ranked part" : "protected part"},
+          {"name", part.name},
+          {"summary", part.meaning},
+          {"note", ""},
+          {"parameters", to_json(part.parameters)},
+          {"needs", to_json(part.needs)}};
 }
 
 }  // namespace
@@ -48,10 +85,18 @@ Command policies_command() {
   command.summary = "list the eviction policies with their parameters";
   command.usage = "[NAME] [--json]";
   command.details =
-      "A policy is given to simulate as name[:key=value]..., with commas between policies:\n\n"
-      "  kvreplay simulate T.h5 --policy local,h2o:heavy=0.25:rows=raw --budget 20%";
+      R"(A policy is given to simulate by name with its parameters, name[:key=value]..., or as parts of
+the kept set joined by +, each part[:tokens][:key=value]...; commas stand between policies. Tokens
+are a count or a share of the budget (0.5, 50%); one part may have none and takes what the others
+leave. Protected parts never lose a token; of all other tokens the ranked part says which one
+leaves, and without one it is the oldest. Room that protected tokens do not fill, or not yet, is
+used for ranked ones. +evict=before evicts before the query attends. Results carry the policy as it
+was typed. Without NAME the parts are listed behind the policies.
+
+  kvreplay simulate T.h5 --policy local,h2o:heavy=0.25:rows=raw --budget 20%
+  kvreplay simulate T.h5 --policy sinks:4+recent:0.5+heavy,strided:0.5+recent --budget 20%)";
   auto add = command.options.add_options();
-  add("name", po::value<std::string>(), "only this policy");
+  add("name", po::value<std::string>(), "only this policy, or composition of parts");
   add("json", po::bool_switch(), "print one JSON array");
   add_policy_library_option(command);
   command.positional.add("name", 1);
@@ -68,10 +113,14 @@ Command policies_command() {
     if (options["json"].as<bool>()) {
       nlohmann::ordered_json list = nlohmann::ordered_json::array();
       for (const auto* policy : policies) list.push_back(to_json(*policy));
+      if (asked.empty()) {
+        for (const auto& [name, part] : registered_parts()) list.push_back(to_json(part));
+      }
       std::cout << list.dump(2) << "\n";
       return;
     }
     for (const auto* policy : policies) print_text(*policy);
+    if (asked.empty()) print_parts();
   };
   return command;
 }

@@ -26,7 +26,8 @@ namespace {
 constexpr const char* kDetails =
     R"(Reads every row once and shows it to every policy at every budget. At step i the token i arrives,
 query i attends V_i = S_{i-1} and itself, then the policy drops a token if more than k are held;
-S_i is what is left. A policy is name[:key=value]... (kvreplay policies lists them).
+S_i is what is left. A policy is name[:key=value]... or parts of the kept set joined by +, such as
+sinks:4+recent:0.5+heavy (kvreplay policies lists both, kvreplay help policies explains them).
 
 Budgets are tokens (64), percentages of n (20%) or of the prompt (20%prompt), rounded down but at
 least 1, or inclusive ranges (64:1024:64, 10%:50%:10%). A budget bounds what may be held after a

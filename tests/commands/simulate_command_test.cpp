@@ -440,6 +440,32 @@ TEST_CASE("policies are listed for people and for programs") {
   const auto json = run_kvreplay("policies h2o --json");
   CHECK_THAT(json.out, Contains("\"name\": \"h2o\"") && Contains("\"default\": \"renormalised\""));
   CHECK(run_kvreplay("policies h3o").exit_code == 2);
+  CHECK_THAT(text.out, Contains("sentences  (protected)\n    ") &&
+                           Contains("heavy  (ranked)\n    ") && Contains("evict=after|before"));
+  CHECK_THAT(json.out, !Contains("protected part"));
+  CHECK_THAT(run_kvreplay("policies --json").out, Contains("\"kind\": \"protected part\""));
+  CHECK_THAT(run_kvreplay("policies sinks:4+random").out,
+             Contains("sinks:4+random\n    ") && Contains("seed  ") && !Contains("(ranked)"));
+  CHECK_THAT(run_kvreplay("help policies").out, Contains("sinks:4+recent:0.5+heavy"));
+}
+
+TEST_CASE("a composition is replayed and keeps its wording") {
+  const Bench bench;
+  const auto run = bench.simulate(
+      "--policy sinks:2+recent:0.5+heavy,sinks:2+recent:0.5+heavy:score=decay,random,"
+      "recent:0.5+random --budget 25% --seed 7 --csv '" +
+      bench.path("c.csv") + "'");
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(
+      read_text(bench.path("c.csv")),
+      Contains(",sinks:2+recent:0.5+heavy,") && Contains(",sinks:2+recent:0.5+heavy:score=decay,"));
+  CHECK_THAT(run.out, Contains(":seed=7"));  // of the whole run, in the composition too
+  const auto refused = bench.simulate("--policy sinks:2+hevy --budget 25%");
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, Contains("did you mean \"heavy\"?"));
+  const auto texts = bench.simulate("--policy sentences:4+heavy --budget 25%");
+  CHECK(texts.exit_code == 2);
+  CHECK_THAT(texts.err, Contains("needs the texts of the tokens"));
 }
 
 }  // namespace
