@@ -61,7 +61,7 @@ std::vector<Pair> compositions(int k, int n) {
       {"heavy:rows=raw+strided:0.3",
        {.capacity = k, .pinned = spaced, .renormalise = false, .by = By::sum}},
       {"strided:0.3+recent", {.capacity = k, .recent = k - third, .pinned = spaced}},
-      {"strided", {.capacity = k, .pinned = strided(n, k)}},
+      {"strided+evict=after", {.capacity = k, .pinned = strided(n, k)}},
       {"strided:0.3+oldest", {.capacity = k, .pinned = spaced}},
       {"strided:0.3+last", {.capacity = k, .pinned = spaced, .by = By::last}},
       {"strided:0.3+random:seed=9", {.capacity = k, .pinned = spaced, .by = By::random, .seed = 9}},
