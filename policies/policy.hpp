@@ -19,7 +19,7 @@
 // A RowChoice chooses afresh which earlier tokens each row sees. At every step the host calls
 // choose() with the whole row and checks that the tokens ascend, are earlier than i and no more
 // than traits().capacity; query i sees them and itself. While the prompt is attended in full the
-// host calls choose() too, and lets the query see everything.
+// host calls choose() too, and lets the query see everything, whatever was chosen.
 #pragma once
 
 #include <cstddef>

@@ -37,6 +37,27 @@ class Selection {
     return {*at, k - static_cast<std::uint32_t>(above)};
   }
 
+  /// The places of the k largest weights, ascending; among equals the last are taken. Requires
+  /// k <= weights.size().
+  void largest(std::span<const Weight> weights, std::uint32_t k,
+               std::vector<std::uint32_t>& places) {
+    places.resize(k == 0 ? 0 : weights.size());
+    if (k == 0) return;
+    const Weight least = kth_largest(weights, k).weight;
+    std::uint32_t* end = places.data();
+    for (std::uint32_t place = 0; place < weights.size(); ++place) {
+      *end = place;
+      end += weights[place] >= least ? 1 : 0;
+    }
+    places.resize(static_cast<std::size_t>(end - places.data()));
+    std::size_t too_many = places.size() - k;  // the first of the equals go
+    std::erase_if(places, [&](std::uint32_t place) {
+      if (too_many == 0 || weights[place] != least) return false;
+      --too_many;
+      return true;
+    });
+  }
+
   /// Of the fewest of the largest weights whose sum reaches `sum`; of all weights above 0 where
   /// their sum falls short of it; of none where sum <= 0.
   Rank reaching(std::span<const Weight> weights, double sum) {

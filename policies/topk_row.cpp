@@ -12,24 +12,7 @@ class TopkRow final : public RowChoice {
 
   void choose(std::uint32_t step, std::span<const double> row,
               std::vector<std::uint32_t>& tokens) override {
-    const std::uint32_t wanted = std::min(step, traits().capacity);
-    tokens.resize(step);
-    if (wanted == 0) return;
-    const auto earlier = row.first(step);
-    const double least = selection_.kth_largest(earlier, wanted).weight;
-    std::uint32_t* end = tokens.data();
-    for (std::uint32_t token = 0; token < step; ++token) {
-      *end = token;
-      end += earlier[token] >= least ? 1 : 0;
-    }
-    tokens.resize(static_cast<std::size_t>(end - tokens.data()));
-    // Among equals the newest are kept: the oldest go while there are too many.
-    std::size_t too_many = tokens.size() - wanted;
-    std::erase_if(tokens, [&](std::uint32_t token) {
-      if (too_many == 0 || earlier[token] != least) return false;
-      --too_many;
-      return true;
-    });
+    selection_.largest(row.first(step), std::min(step, traits().capacity), tokens);
   }
   std::optional<std::size_t> state_bytes() const override { return 0; }
 

@@ -66,8 +66,8 @@ void Cell::step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace&
   if (traits.evicts_first && !full) evict(i);
   const std::uint32_t visible = kept_.size();
   const bool sees_all = visible == i + 1;
-  // A cache that can hold the whole sequence never asks its policy.
-  const RowForm form = traits.capacity < plan_.tokens ? traits.rows : RowForm::none;
+  // A cache that holds the whole sequence never asks its policy.
+  const RowForm form = holds_all(plan_, traits) ? RowForm::none : traits.rows;
 
   const bool shared = rows.size() > 1;
   if (form != RowForm::none && shared) {
@@ -149,10 +149,11 @@ void Cell::step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace
     const PolicyClock::Lap lap(clock_);
     choice_->choose(i, total, chosen);
   }
-  check_choice(i, chosen);
   if (i < full_rows_) {
     chosen.resize(i);
     std::iota(chosen.begin(), chosen.end(), 0U);
+  } else {
+    check_choice(i, chosen);
   }
 
   const std::uint32_t held_before = kept_.size();

@@ -352,6 +352,10 @@ std::uint32_t full_rows(const ReplayPlan& plan, const Traits& traits) {
   return traits.whole_prompt || plan.prefill == Prefill::full ? plan.prompt_tokens : 0;
 }
 
+bool holds_all(const ReplayPlan& plan, const Traits& traits) {
+  return traits.capacity >= plan.tokens && !traits.leaves_room;
+}
+
 std::uint32_t first_measured(const ReplayPlan& plan, const CellPlan& cell) {
   const std::uint32_t active = std::max(cell.budget.budget.tokens, full_rows(plan, cell.traits));
   switch (plan.steps) {

@@ -119,6 +119,9 @@ Setting setting_of(const ReplayPlan& plan, const CellPlan& cell, std::size_t uni
 /// The prompt's rows that attend all before them: 0, or the length of the prompt.
 std::uint32_t full_rows(const ReplayPlan& plan, const Traits& traits);
 
+/// Whether every token of the sequence stays to its end.
+bool holds_all(const ReplayPlan& plan, const Traits& traits);
+
 /// The first step whose samples count for a cell.
 std::uint32_t first_measured(const ReplayPlan& plan, const CellPlan& cell);
 

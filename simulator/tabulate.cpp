@@ -46,7 +46,7 @@ void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Results& res
     row.budget_tokens = cell.budget.budget.tokens;
     // A cache that holds the whole sequence loses nothing, though no step finds it full.
     const bool loses_nothing = plan.steps != Steps::all && row.budget_tokens >= plan.tokens &&
-                               cell.traits.capacity >= plan.tokens;
+                               holds_all(plan, cell.traits);
     for (const auto metric : metric_texts) {
       row.metric = metric;
       auto& added = columns.emplace_back();

@@ -232,8 +232,7 @@ void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::stri
       }
       const Summary& summary = outcome.overall[cell->second * metrics.size() + position];
       counts[tokens] = summary.count;
-      const bool holds_all = plan.cells[cell->second].traits.capacity >= plan.tokens;
-      const bool lost_nothing = holds_all && is_loss(metric);
+      const bool lost_nothing = holds_all(plan, plan.cells[cell->second].traits) && is_loss(metric);
       row.push_back(summary.count > 0 || lost_nothing ? fixed(summary.*statistic, decimals) : "-");
     }
     table.add(row);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "simulator/cell.hpp"
+#include "simulator/pooled_rows.hpp"
 #include "traces/memory_rows.hpp"
 
 namespace kvreplay::testing {
@@ -45,7 +46,14 @@ inline std::vector<Step> all_steps(const RowSource& source, const ReplayPlan& pl
   views.look(heads, slabs, 0, {0, plan.tokens});
   Workspace workspace(plan.tokens);
   Cell stepped(plan, plan.cells.at(cell));
-  stepped.start(unit, {});
+  std::vector<double> column_sums(plan.tokens, 0.0);
+  PooledRows(source, plan)
+      .each(
+          heads, plan.tokens, [] { return false; },
+          [&](std::uint32_t, std::span<const double> row) {
+            for (std::size_t j = 0; j < row.size(); ++j) column_sums[j] += row[j];
+          });
+  stepped.start(unit, column_sums);
   std::vector<Step> steps;
   std::vector<double> sums(stepped.samples().size(), 0);
   std::vector<std::uint64_t> counts(sums.size(), 0);
