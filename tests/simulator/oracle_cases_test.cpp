@@ -34,6 +34,13 @@ std::string policy_for(const std::string& key) {
   if (name == "h2o_theory_literal_pseudocode") return "h2o-literal";
   if (name == "h2o_mean") return "h2o-mean:recent=0";
   if (name == "topk_row") return "topk-row";
+  if (name == "h2o_global") return "h2o-global:recent=0";
+  if (std::sscanf(key.c_str(), "strided t=%d", &first) == 1) {
+    return "strided:stride=" + std::to_string(first);
+  }
+  if (std::sscanf(key.c_str(), "fixed t=%d c=%d", &first, &second) == 2) {
+    return "fixed:stride=" + std::to_string(first) + ":last=" + std::to_string(second);
+  }
   if (name == "tova_protect_self") return "tova:recent=1";
   if (std::sscanf(key.c_str(), "h2o_deployed h=%d r=%d", &first, &second) == 2) {
     return "h2o:heavy=" + std::to_string(first) + ":recent=" + std::to_string(second);
