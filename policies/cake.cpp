@@ -209,6 +209,7 @@ std::vector<std::uint32_t> deal(const Arguments& arguments, const Setting& setti
     layers[unit.layer].variance += unit.found.at(1);
   }
   std::vector<double> logarithms;
+  logarithms.reserve(layers.size());
   for (const auto& [layer, found] : layers) {
     logarithms.push_back(std::log(found.entropy) / arguments.real("tau1", 1) +
                          std::log(found.variance) / arguments.real("tau2", 1));

@@ -8,13 +8,13 @@ namespace {
 
 using Catch::Contains;
 
-const std::vector<Rows> kKinds = {Rows::smooth,  Rows::sharp,   Rows::dyadic,
-                                  Rows::one_hot, Rows::uniform, Rows::with_empty};
+const std::vector<Rows> all_kinds = {Rows::smooth,  Rows::sharp,   Rows::dyadic,
+                                     Rows::one_hot, Rows::uniform, Rows::with_empty};
 
 /// Calls check(rows, heads, m, k) for rows of every kind and for many sizes.
 template <class Check>
 void for_all(Check check, bool with_long = true) {
-  for (const Rows kind : kKinds) {
+  for (const Rows kind : all_kinds) {
     for (const int n : {2, 3, 9, 40, 200}) {
       if (n == 200 && (!with_long || kind == Rows::uniform || kind == Rows::dyadic)) continue;
       const auto heads = random_layers(1, 1, n, kind, 31)[0];
@@ -69,10 +69,10 @@ TEST_CASE("snapkv keeps what the window attends, smoothed, and the window") {
 }
 
 // Four rows of a prompt and one decoded; tokens from 0.
-const Matrix kFive = {{1}, {.5, .5}, {.4, .2, .4}, {.3, .1, .35, .25}, {.2, .2, .2, .2, .2}};
+const Matrix five_rows = {{1}, {.5, .5}, {.4, .2, .4}, {.3, .1, .35, .25}, {.2, .2, .2, .2, .2}};
 
 std::vector<std::uint32_t> kept_of_five(const std::string& policy, const std::string& budget) {
-  Matrix square = kFive;
+  Matrix square = five_rows;
   for (auto& row : square) row.resize(5, 0);
   const auto rows = in_memory({{square}}, 1);
   auto request = request_for(policy, budget);
