@@ -29,7 +29,7 @@ std::vector<std::string> own_axes(const CellPlan& cell) {
   if (traits.evicts_first) axes.emplace_back("evicts before attending: V_i is S_i");
   if (traits.leaves_room) axes.emplace_back("may hold less than it has room for");
   if (traits.whole_prompt) axes.emplace_back("the prompt attended in full");
-  if (traits.whole_prompt && traits.capacity > cell.budget.budget.tokens) {
+  if (traits.whole_prompt && traits.capacity > cell.given.tokens) {
     axes.emplace_back("grows by what is decoded");
   }
   if (!traits.sees_newcomer) axes.emplace_back("V_i: k tokens once full, without the newcomer");

@@ -31,7 +31,10 @@ std::uint64_t histogram_bytes(const ReplayPlan& plan, const CellPlan& cell, bool
     return Histogram::bytes_between(least, most, rounding);
   };
   const std::uint64_t rules = plan.needed.size();
-  const double most = std::max(1U, std::min(cell.traits.capacity, plan.tokens));
+  // A unit may be dealt anything up to all tokens.
+  const double most = cell.unit_tokens.empty()
+                          ? std::max(1U, std::min(cell.traits.capacity, plan.tokens))
+                          : plan.tokens;
   const double least =
       stepwise || plan.steps == Steps::all ? 0 : std::min<double>(first_measured(plan, cell), most);
   std::uint64_t bytes = between(0, 1) + rules * between(1 / n, 1);  // mass_loss, misses

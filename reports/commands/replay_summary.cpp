@@ -134,7 +134,7 @@ std::string dealt(const CellPlan& cell) {
   const auto& tokens = cell.unit_tokens;
   const auto [least, most] = std::minmax_element(tokens.begin(), tokens.end());
   const auto sum = std::accumulate(tokens.begin(), tokens.end(), std::uint64_t{0});
-  return grouped(std::uint64_t{cell.budget.budget.tokens} * tokens.size()) + " tokens among " +
+  return grouped(std::uint64_t{cell.given.tokens} * tokens.size()) + " tokens among " +
          grouped(tokens.size()) + " units: " + grouped(sum) + " dealt out, " + grouped(*least) +
          " to " + grouped(*most) + " each";
 }
