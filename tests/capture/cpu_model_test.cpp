@@ -17,7 +17,6 @@ namespace kvreplay::testing {
 namespace {
 
 using Catch::Matchers::Contains;
-using Catch::Matchers::Message;
 
 std::vector<float> as_floats(const std::vector<double>& values) {
   return {values.begin(), values.end()};

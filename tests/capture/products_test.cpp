@@ -32,7 +32,7 @@ TEST_CASE("products agree with a plain loop for any shape, thread count and stri
       const std::vector<float> before = y;
       for (const Store store : {Store::assign, Store::add}) {
         y = before;
-        arena.execute([&] {
+        arena.execute([&, out = out, in = in, tokens = tokens] {
           multiply({w.data(), out, in}, {x.data(), in_stride}, tokens, {y.data(), out_stride},
                    store);
         });
