@@ -14,6 +14,12 @@ std::string names(const std::vector<Need>& needs) {
   return text.empty() ? "nothing" : text;
 }
 
+std::string names(const std::vector<Scope>& scopes) {
+  std::string text;
+  for (const auto scope : scopes) text += (text.empty() ? "" : ", ") + std::string(name(scope));
+  return text.empty() ? "any" : text;
+}
+
 void print_parameters(const std::vector<Parameter>& parameters) {
   for (const auto& parameter : parameters) {
     std::cout << "    " << parameter.name << "  " << parameter.meaning << "\n        "
@@ -25,7 +31,9 @@ void print_text(const PolicyEntry& policy) {
   std::cout << policy.name << "\n    " << policy.summary << "\n";
   if (!policy.note.empty()) std::cout << "    " << policy.note << "\n";
   print_parameters(policy.parameters);
-  std::cout << "    needs " << names(policy.needs) << "\n";
+  std::cout << "    needs " << names(policy.needs);
+  if (!policy.scopes.empty()) std::cout << "; only --scope " << names(policy.scopes);
+  std::cout << "\n";
 }
 
 void print_parts() {
@@ -65,7 +73,8 @@ nlohmann::ordered_json to_json(const PolicyEntry& policy) {
           {"summary", policy.summary},
           {"note", policy.note},
           {"parameters", to_json(policy.parameters)},
-          {"needs", to_json(policy.needs)}};
+          {"needs", to_json(policy.needs)},
+          {"scopes", names(policy.scopes)}};
 }
 
 nlohmann::ordered_json to_json(const Part& part) {
@@ -74,7 +83,8 @@ nlohmann::ordered_json to_json(const Part& part) {
           {"summary", part.meaning},
           {"note", ""},
           {"parameters", to_json(part.parameters)},
-          {"needs", to_json(part.needs)}};
+          {"needs", to_json(part.needs)},
+          {"scopes", "any"}};
 }
 
 }  // namespace
