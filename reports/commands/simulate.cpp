@@ -64,7 +64,8 @@ With --union, of the sets that the query heads of one KV group hold after each s
 With --cost, of each kept set and step:
   cost_ns         nanoseconds in the policy's own calls, without what a clock around nothing
                   shows; choosing from rows, but not reading, gathering or dividing them. Compare
-                  times of one run; with --threads 1 others do not get in the way
+                  times of one run; with --threads 1 others do not get in the way. What is done
+                  while a prompt is read, as when it is cut down, counts with --steps all only
   state_bytes     what the policy remembers beside the cache; none where it does not say
 
 --series FILE.csv has mass_loss, misses, kept, visible, turnover and age along the steps: mean, p50,
