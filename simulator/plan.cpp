@@ -131,7 +131,7 @@ void resolve(const ReplayPlan& plan, CellPlan& cell) {
   cell.given = {budget};
   cell.traits = traits_of(cell.policy, setting_of(plan, cell, 0));
   const auto sees = [&] { return std::min(most_visible(cell.traits), plan.tokens); };
-  // What holds every token at any budget has nothing to match.
+  // What may hold every token whatever the budget says has nothing to match.
   if (plan.match == Match::budget || sees() <= budget || cell.traits.capacity >= plan.tokens) {
     return;
   }

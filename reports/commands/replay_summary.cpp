@@ -194,8 +194,10 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
       const std::uint32_t held = traits.capacity;
       if (plan.match == Match::visible) {
         const auto seen = std::min(most_visible(traits), plan.tokens);
-        std::cout << "           budget " << plan.cells[cell].budget.text << ": holds " << held
-                  << (seen <= tokens ? " to show at most " : ", all, and shows ") << seen << "\n";
+        std::cout << "           budget " << plan.cells[cell].budget.text << ": "
+                  << (seen <= tokens ? "holds " + std::to_string(held) + " to show at most "
+                                     : std::string("not bounded by it, may show "))
+                  << seen << "\n";
         continue;
       }
       if (held >= tokens) continue;

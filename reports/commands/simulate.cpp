@@ -34,7 +34,7 @@ least 1, or inclusive ranges (64:1024:64, 10%:50%:10%). A budget bounds what may
 step; with --match visible what a query may see, itself included: a policy that drops after query
 i attended then holds k - 1, one that drops before or hides token i from its query k, and a
 pattern of varying size runs at the largest setting that never shows more than k. What is held and
-shown then is in the plan. Left as they are: policies that hold every token at any budget, and
+shown then is in the plan. Left as they are: policies that may hold all tokens at any budget, and
 the rows of a prompt that is attended in full.
 
 With --prefill full, and always for policies that look at the whole prompt before they evict, the
