@@ -83,7 +83,8 @@ std::vector<Parameter> parameters() {
 const Registration registration(
     {.name = "adakv",
      .summary = "SnapKV with a budget that the heads of a layer share by their scores (Ada-KV)",
-     .note = "evicts nothing while decoding, so the cache outgrows the budget",
+     .note = "scores from the window's rows only; evicts nothing while decoding, so the cache "
+             "outgrows the budget",
      .parameters = parameters(),
      .needs = {Need::rows},
      .scopes = {Scope::head, Scope::group},

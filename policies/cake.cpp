@@ -255,7 +255,8 @@ Parameter real_parameter(const std::string& name, const std::string& meaning, do
 const Registration registration(
     {.name = std::string(kName),
      .summary = "layers share the budget by entropy and variance of their last rows (CAKE)",
-     .note = "published for --scope group with the variance of each head's rows; there the rows "
+     .note = "scores from the window's rows only; published for --scope group with the variance of "
+             "each head's rows; there the rows "
              "are pooled first; behind the prompt the window is of the last rows, where the "
              "published program has one",
      .parameters = {window_parameter(kWindow),

@@ -91,7 +91,8 @@ std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& set
 const Registration registration(
     {.name = "nacl",
      .summary = "once after the prompt: its ends, what its last rows attend most, and a sample",
-     .note = "the published program's last rows attend each other both ways, recorded rows do not; "
+     .note = "scores from the window's rows only; the published program's last rows attend each "
+             "other both ways, recorded rows do not; "
              "evicts nothing while decoding, so the cache outgrows the budget",
      .parameters = {{.name = "sinks",
                      .meaning = "first tokens, all of which stay",

@@ -76,7 +76,8 @@ std::vector<Parameter> parameters() {
 const Registration registration(
     {.name = "pyramidkv",
      .summary = "SnapKV with more tokens for lower layers (PyramidKV)",
-     .note = "budgets of layers sum to the budget, where the published rounding exceeds it; "
+     .note = "scores from the window's rows only; budgets of layers sum to the budget, where the "
+             "published rounding exceeds it; "
              "evicts nothing while decoding, so the cache outgrows the budget",
      .parameters = parameters(),
      .needs = {Need::rows},

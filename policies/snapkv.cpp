@@ -15,7 +15,8 @@ std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& set
 const Registration registration(
     {.name = "snapkv",
      .summary = "once after the prompt: what its last rows attend most, and its end (SnapKV)",
-     .note = "evicts nothing while decoding, so the cache outgrows the budget",
+     .note = "scores from the window's rows only; evicts nothing while decoding, so the cache "
+             "outgrows the budget",
      .parameters = SnapScores::parameters(kDefaults),
      .needs = {Need::rows},
      .make = &make});
