@@ -1,7 +1,8 @@
 // The sum of the weights in the last `window` rows, without a subtraction that could leave a
 // residue. Rows are taken in blocks of `window`; when a block is full its rows turn into the sums
 // from each of them to the block's end, so that every window is one such sum and what the block
-// after it has gathered so far. A step costs a few operations per token whatever the window is.
+// after it has gathered so far. A row costs a few operations per token whatever the window is; a
+// token that leaves costs `window`, to clear what was remembered of it.
 #pragma once
 
 #include "policies/score.hpp"
