@@ -400,7 +400,7 @@ TEST_CASE("adaptive policies keep within what they were dealt at every scope and
     if (!entry.allotment || name.starts_with("test-")) continue;
     for (const auto scope : entry.scopes) {
       for (const int m : {1, 15, 23}) {
-        for (int k = 1; k <= n; ++k) {
+        for (const int k : {1, 2, 3, 8, 14, 15, 16, 23, 24}) {
           const auto plan = dealt(rows, name, k, m, scope);
           for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
             INFO(name << ", " << kvreplay::name(scope) << ", m " << m << ", k " << k);
