@@ -3,10 +3,11 @@
 // visible tokens, g is Gumbel noise, drawn anew for every row and token, and tau = 1 + 0.01 t with
 // t = 0 in the prompt and t = 1, 2, ... behind it. The prompt is attended in full. A row says its
 // logits up to a constant, which a softmax ignores: x = ln p. With g = -ln(e), e exponentially
-// distributed, exp((x + g) / tau) = (p / e)^(1 / tau). The program counts the coming token in its
-// recent window and so drops one token more, which is in neither part; not done here.
+// distributed, exp((x + g) / tau) = (p / e)^(1 / tau), here divided by the row's largest. The
+// program counts the coming token in its recent window and so drops one token more, which is in
+// neither part; not done here.
+#include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 #include "policies/composition.hpp"
 #include "policies/random_numbers.hpp"
@@ -28,13 +29,17 @@ class NoisyRanking final : public Ranking {
     const double decoded = held.step < prompt_tokens_ ? 0 : held.step - prompt_tokens_ + 1.0;
     const double exponent = 1 / (tau_ + delta_ * decoded);
     noisy_.resize(weights.size());
-    double sum = 0;
+    double most = 0;
     for (std::size_t slot = 0; slot < weights.size(); ++slot) {
-      const double odds = weights[slot] / random_.exponential();
-      noisy_[slot] = exponent == 1 ? odds : std::pow(odds, exponent);
-      sum += noisy_[slot];
+      noisy_[slot] = weights[slot] / random_.exponential();
+      most = std::max(most, noisy_[slot]);
     }
-    if (sum > 0) {
+    if (most > 0) {  // else all are 0
+      double sum = 0;
+      for (double& weight : noisy_) {
+        weight = exponent == 1 ? weight / most : std::pow(weight / most, exponent);
+        sum += weight;
+      }
       for (double& weight : noisy_) weight /= sum;
     }
     scores_.observe(held, noisy_);
@@ -55,23 +60,18 @@ class NoisyRanking final : public Ranking {
 };
 
 std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& setting) {
-  const std::uint32_t budget = setting.budget.tokens;
-  const auto asked = arguments.amount("recent");
-  const std::uint32_t recent = asked.value_or(Amount{0.3}).of(setting.budget);
-  if (recent > budget) {
-    throw std::invalid_argument("policy keyformer: recent " + std::to_string(recent) +
-                                " exceeds the budget of " + std::to_string(budget) + " tokens");
-  }
+  const Parts parts =
+      ranked_and_recent("keyformer", arguments, setting.budget, Amount{0.3}.of(setting.budget));
   const std::uint64_t seed = arguments.integer("seed", 0);
   const double tau = arguments.real("tau", kTau);
   const double delta = arguments.real("delta", kDelta);
   return std::make_unique<Composition>(
-      Parts{.ranked = budget - recent, .recent = recent},
+      parts,
       std::make_unique<NoisyRanking>(tau, delta, setting.prompt_tokens, unit_seed(seed, setting)),
       Traits{.rows = RowForm::raw,
              .whole_prompt = true,
-             .parameters = "heavy=" + std::to_string(budget - recent) +
-                           ":recent=" + std::to_string(recent) + ":tau=" + number_text(tau) +
+             .parameters = "heavy=" + std::to_string(parts.ranked) +
+                           ":recent=" + std::to_string(parts.recent) + ":tau=" + number_text(tau) +
                            ":delta=" + number_text(delta) + ":seed=" + std::to_string(seed)});
 }
 

@@ -71,11 +71,8 @@ std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& set
                                 std::to_string(budget.tokens) + " tokens; lower them");
   }
   parts.ranked = budget.tokens - static_cast<std::uint32_t>(given);
-  const std::uint32_t window = asked("window", std::max(setting.prompt_tokens / 100, 1U));
-  if (window == 0) {
-    throw std::invalid_argument("policy nacl: window comes to 0 rows at a budget of " +
-                                std::to_string(budget.tokens) + " tokens; give at least 1");
-  }
+  const auto window = static_cast<std::uint32_t>(
+      arguments.integer("window", std::max(setting.prompt_tokens / 100, 1U)));
   const std::uint64_t seed = arguments.integer("seed", 0);
   auto scores = std::make_unique<DrawnSums>(window_start(setting, window), setting.prompt_tokens,
                                             parts, unit_seed(seed, setting));
@@ -105,7 +102,10 @@ const Registration registration(
                      .default_words = "0.35 of the budget"},
                     {.name = "window",
                      .meaning = "last rows of the prompt that are summed",
-                     .default_words = "1 % of the prompt, at least 1"},
+                     .kind = Parameter::Kind::integer,
+                     .default_words = "1 % of the prompt, at least 1",
+                     .least = 1,
+                     .most = std::numeric_limits<std::uint32_t>::max()},
                     seed_parameter()},
      .needs = {Need::rows},
      .make = &make});

@@ -1,8 +1,6 @@
 // Observed attention of kvpress (observed_attention_press.py): once, after a prompt of m tokens,
 // the k tokens stay that its rows gave the most on average, s_j = (sum of p_ij over i = j .. m - 1)
 // / (m - j). The last tokens are averages over few rows and have no protection there (recent=0).
-#include <stdexcept>
-
 #include "policies/prompt_choice.hpp"
 
 namespace kvreplay {
@@ -21,17 +19,10 @@ class ColumnMeans final : public ColumnSums {
 };
 
 std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& setting) {
-  const auto asked = arguments.amount("recent");
-  const std::uint32_t recent = asked ? asked->of(setting.budget) : 0;
-  if (recent > setting.budget.tokens) {
-    throw std::invalid_argument("policy observed: recent " + std::to_string(recent) +
-                                " exceeds the budget of " + std::to_string(setting.budget.tokens) +
-                                " tokens");
-  }
+  const Parts parts = ranked_and_recent("observed", arguments, setting.budget, 0);
   return std::make_unique<PromptChoice>(
-      Parts{.ranked = setting.budget.tokens - recent, .recent = recent},
-      std::make_unique<ColumnMeans>(0, setting.prompt_tokens), setting,
-      Traits{.parameters = "recent=" + std::to_string(recent)});
+      parts, std::make_unique<ColumnMeans>(0, setting.prompt_tokens), setting,
+      Traits{.parameters = "recent=" + std::to_string(parts.recent)});
 }
 
 const Registration registration(

@@ -31,7 +31,10 @@ void PromptChoice::observe(const Held& held, std::span<const double> weights) {
 
 void PromptChoice::choose() {
   chosen_ = true;
-  if (parts_.sinks + parts_.ranked + parts_.recent >= prompt_tokens_) return;
+  if (parts_.sinks + parts_.ranked + parts_.recent >= prompt_tokens_) {
+    scores_.reset();
+    return;
+  }
   leaving_.resize(prompt_tokens_ - parts_.sinks - parts_.recent);
   std::iota(leaving_.begin(), leaving_.end(), parts_.sinks);
   if (parts_.ranked > 0) {

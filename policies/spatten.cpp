@@ -1,8 +1,6 @@
 // SpAtten (Wang et al., arXiv:2012.09852): importance of a token is the attention it has received
 // in all layers and heads, and what is pruned is pruned for all of them. One kept set for the whole
 // model is ranked by raw rows accumulated over layers and heads; the lowest leaves.
-#include <stdexcept>
-
 #include "policies/composition.hpp"
 #include "policies/registry.hpp"
 
@@ -10,17 +8,10 @@ namespace kvreplay {
 namespace {
 
 std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& setting) {
-  const auto asked = arguments.amount("recent");
-  const std::uint32_t recent = asked ? asked->of(setting.budget) : 0;
-  if (recent > setting.budget.tokens) {
-    throw std::invalid_argument("policy spatten: recent " + std::to_string(recent) +
-                                " exceeds the budget of " + std::to_string(setting.budget.tokens) +
-                                " tokens");
-  }
+  const Parts parts = ranked_and_recent("spatten", arguments, setting.budget, 0);
   return std::make_unique<Composition>(
-      Parts{.ranked = setting.budget.tokens - recent, .recent = recent},
-      std::make_unique<AccumulatedRanking>(),
-      Traits{.rows = RowForm::raw, .parameters = "recent=" + std::to_string(recent)});
+      parts, std::make_unique<AccumulatedRanking>(),
+      Traits{.rows = RowForm::raw, .parameters = "recent=" + std::to_string(parts.recent)});
 }
 
 const Registration registration(

@@ -1,6 +1,7 @@
 // Policies that decide after the whole prompt, against what their definitions say.
 #include <catch2/catch.hpp>
 
+#include "policies/random_numbers.hpp"
 #include "prompt_reference.hpp"
 
 namespace kvreplay::testing {
@@ -163,8 +164,16 @@ TEST_CASE("nacl draws in proportion to the exponential of the score") {
   CHECK(counts[3] / double{trials} == Approx(1 / total).margin(0.03));
 }
 
+TEST_CASE("exponential random numbers are above 0 and finite for any bits") {
+  for (const std::uint64_t bits : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}}) {
+    CHECK(RandomNumbers::exponential_of(bits) > 0);
+    CHECK(std::isfinite(std::log(RandomNumbers::exponential_of(bits))));
+  }
+}
+
 /// Kept sets of keyformer, with the softmax of logits and noise as it is written down.
-std::vector<Tokens> keyformer_sets(const Matrix& rows, int m, int k, std::uint64_t seed) {
+std::vector<Tokens> keyformer_sets(const Matrix& rows, int m, int k, std::uint64_t seed,
+                                   double first_tau = 1, double delta = 0.01) {
   const int n = static_cast<int>(rows.size());
   const int recent = 3 * k / 10;
   ReferenceRandom random(seed, 0);
@@ -173,7 +182,7 @@ std::vector<Tokens> keyformer_sets(const Matrix& rows, int m, int k, std::uint64
   std::vector<Tokens> sets;
   for (int i = 0; i < n; ++i) {
     held.insert(i);
-    const double tau = i < m ? 1 : 1 + 0.01 * (i - m + 1);
+    const double tau = i < m ? first_tau : first_tau + delta * (i - m + 1);
     Scores logits;
     double most = -INFINITY;
     for (const int j : held) {
@@ -212,6 +221,26 @@ TEST_CASE("keyformer accumulates noisy rows and never takes a token back") {
       false);
 }
 
+TEST_CASE("keyformer keeps to its definition at low and high temperatures") {
+  for (const double tau : {0.01, 5.0}) {
+    for (const double delta : {0.0, 1.0}) {
+      const std::string policy =
+          "keyformer:seed=6:tau=" + number_text(tau) + ":delta=" + number_text(delta);
+      for_all(
+          [&](const MemoryRows& rows, const Matrix& matrix, int m, int k) {
+            const auto expected = keyformer_sets(matrix, m, k, 6, tau, delta);
+            const auto steps = steps_of(rows, policy, m, k);
+            for (std::size_t i = 0; i < steps.size(); ++i) {
+              INFO(policy << ", step " << i);
+              REQUIRE(steps[i].kept ==
+                      std::vector<std::uint32_t>(expected[i].begin(), expected[i].end()));
+            }
+          },
+          false);
+    }
+  }
+}
+
 TEST_CASE("spatten ranks one set by the attention of all layers and heads") {
   for (const auto kind : {Rows::smooth, Rows::with_empty, Rows::dyadic}) {
     const auto model = random_layers(3, 4, 30, kind, 33);
@@ -248,13 +277,13 @@ TEST_CASE("what cannot be is refused in a sentence") {
   CHECK_THROWS_WITH(plan("snapkv:kernel=4", 8),
                     "policy snapkv: kernel=4 is even; give an odd number");
   CHECK_THROWS_WITH(plan("snapkv:kernel=0", 8), Contains("is not a whole number from 1 to 1023"));
-  CHECK_THROWS_WITH(plan("observed:recent=9", 8), Contains("exceeds the budget of 8"));
-  CHECK_THROWS_WITH(plan("keyformer:recent=9", 8), Contains("exceeds the budget of 8"));
+  CHECK_THROWS_WITH(plan("observed:recent=9", 8), Contains("recent 9 exceed the budget of 8"));
+  CHECK_THROWS_WITH(plan("keyformer:recent=9", 8), Contains("recent 9 exceed the budget of 8"));
   CHECK_THROWS_WITH(plan("keyformer:tau=0", 8), Contains("is not a number from 0.01"));
   CHECK_THROWS_WITH(plan("nacl:drawn=8:sinks=1", 8), Contains("exceed the budget of 8"));
   CHECK_THROWS_WITH(plan("nacl:sinks=4294967295:recent=4294967295", 8),
                     Contains("exceed the budget of 8"));
-  CHECK_THROWS_WITH(plan("nacl:window=0", 8), Contains("window comes to 0 rows"));
+  CHECK_THROWS_WITH(plan("nacl:window=0", 8), Contains("is not a whole number from 1"));
   CHECK_THROWS_WITH(plan("adakv:floor=1.5", 8), Contains("is not a number from 0 to 1"));
   CHECK_THROWS_WITH(plan("simlayerkv:threshold=2", 8), Contains("is not a number from 0 to 1"));
   CHECK_THROWS_WITH(plan("snapkv", 51), Contains("above the 50 tokens"));

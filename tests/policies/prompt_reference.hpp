@@ -139,8 +139,8 @@ class ReferenceRandom {
   ReferenceRandom(std::uint64_t seed, std::uint64_t unit) : state_(seed ^ scrambled(unit)) {}
   double exponential() {
     state_ += 11400714819323198485U;
-    const std::uint64_t bits = scrambled(state_) / 2048;  // the upper 53
-    const double uniform = (static_cast<double>(bits) + 0.5) / std::exp2(53);
+    const std::uint64_t bits = scrambled(state_) / 4096;  // the upper 52
+    const double uniform = (static_cast<double>(bits) + 0.5) / std::exp2(52);
     return -std::log(uniform);
   }
 
