@@ -36,8 +36,13 @@ class EvaluatedH2o final : public CachePolicy {
 
   void observe(const Held& held, std::span<const double> weights) override {
     take_in(held);
-    for (std::size_t slot = 0; slot < weights.size(); ++slot) scores_[slot] += weights[slot];
-    if (half_) std::transform(scores_.begin(), scores_.end(), scores_.begin(), in_half);
+    for (std::size_t slot = 0; slot < weights.size(); ++slot) {
+      scores_[slot] += half_ ? in_half(weights[slot]) : weights[slot];
+    }
+    // The first hb rows are summed at once, in more than half precision.
+    if (half_ && held.step + 1 >= heavy_) {
+      std::transform(scores_.begin(), scores_.end(), scores_.begin(), in_half);
+    }
   }
 
   std::optional<Slot> victim(const Held& held) override {

@@ -49,9 +49,18 @@ inline void add_renormalised(const Matrix& rows, int i, const Tokens& visible,
   for (const int j : visible) scores[j] += mass > 0 ? at(rows, i, j) * (1 / mass) : 0;
 }
 
-/// Row (a); the first `full_rows` see everything.
-inline Visible lmeval(const Matrix& rows, int hb, int rb, int full_rows = 0) {
+/// The nearest number of 11 significant bits, a multiple of 2^-24.
+inline double half(double x) {
+  if (x == 0) return 0;
+  const double unit = std::ldexp(1, std::max(std::ilogb(x), -14) - 10);
+  return std::nearbyint(x / unit) * unit;
+}
+
+/// Row (a); the first `full_rows` see everything. In fp16 weights and scores are halves, the sums
+/// of the first hb rows once they are complete.
+inline Visible lmeval(const Matrix& rows, int hb, int rb, int full_rows = 0, bool in_fp16 = false) {
   const int n = static_cast<int>(rows.size());
+  const auto round = [&](double x) { return in_fp16 ? half(x) : x; };
   Visible visible;
   std::map<int, double> scores;
   Tokens heavy;
@@ -60,7 +69,10 @@ inline Visible lmeval(const Matrix& rows, int hb, int rb, int full_rows = 0) {
     if (!full) heavy = top(heavy, hb - 1, scores);
     heavy.insert(t);
     visible.push_back(full ? between(0, t) : both(heavy, between(t - rb, t)));
-    for (const int j : heavy) scores[j] += at(rows, t, j);
+    for (const int j : heavy) scores[j] += round(at(rows, t, j));
+    if (t + 1 >= hb) {
+      for (auto& [j, score] : scores) score = round(score);
+    }
     if (t + 1 == full_rows) {
       heavy.erase(t);
       heavy = top(heavy, hb - 1, scores);
@@ -123,13 +135,6 @@ inline Visible dropping(const Matrix& rows, int m, int hb, int rb) {
     held = both(top(older, hb, scores), between(t + 1 - rb, t));
   }
   return visible;
-}
-
-/// The nearest number of 11 significant bits, a multiple of 2^-24.
-inline double half(double x) {
-  if (x == 0) return 0;
-  const double unit = std::ldexp(1, std::max(std::ilogb(x), -14) - 10);
-  return std::nearbyint(x / unit) * unit;
 }
 
 /// Row (e), m tokens of prompt, m >= 2K - 1 and K > 1.

@@ -180,6 +180,19 @@ TEST_CASE("variants of a prompt agree with the reference") {
   }
 }
 
+TEST_CASE(
+    "the evaluation code in half precision sums the first rows at once, and then row by row") {
+  const auto kind = GENERATE(Rows::smooth, Rows::sharp);
+  const int hb = GENERATE(1, 2, 30, 300);
+  std::mt19937 random(34);
+  const Matrix rows = random_matrix(hb + 150, kind, random);
+  for (const int rb : {0, 20}) {
+    const std::string policy =
+        "h2o-lmeval:precision=fp16:heavy=" + std::to_string(hb) + ":recent=" + std::to_string(rb);
+    check_visible(rows, policy, hb + rb, lmeval(rows, hb, rb, 0, true));
+  }
+}
+
 TEST_CASE("FlexGen's slots fill up behind a prompt that is shorter than they are") {
   std::mt19937 random(33);
   const Matrix rows = random_matrix(40, Rows::sharp, random);
