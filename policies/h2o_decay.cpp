@@ -17,13 +17,13 @@ std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& set
                                 " exceeds the " + std::to_string(parts.capacity()) +
                                 " tokens that are held, so that none could leave; lower it");
   }
-  std::string text =
-      "heavy=" + std::to_string(parts.ranked) + ":recent=" + std::to_string(parts.recent);
-  if (grace > 0) text += ":grace=" + std::to_string(grace);
   if (grace > parts.recent) {
     parts.ranked = parts.capacity() - static_cast<std::uint32_t>(grace);
     parts.recent = static_cast<std::uint32_t>(grace);
   }
+  std::string text =
+      "heavy=" + std::to_string(parts.ranked) + ":recent=" + std::to_string(parts.recent);
+  if (grace > 0) text += ":grace=" + std::to_string(grace);
   return composed(parts, ranked_by_score("h2o-decay", arguments, setting, Score::Form::decay), text,
                   evict_argument(arguments));
 }

@@ -27,6 +27,23 @@ std::string part_names(bool ranked) {
   throw std::invalid_argument("policy " + std::string(composition) + ": " + why);
 }
 
+/// At every '+' that is not within a number, as in 1e+3.
+std::vector<std::string_view> split_parts(std::string_view text) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::vector<std::string_view> items;
+  std::size_t first = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '+') continue;
+    const bool in_number = at >= 2 && (text[at - 1] == 'e' || text[at - 1] == 'E') &&
+                           is_digit(text[at - 2]) && at + 1 < text.size() && is_digit(text[at + 1]);
+    if (in_number) continue;
+    items.push_back(text.substr(first, at - first));
+    first = at + 1;
+  }
+  items.push_back(text.substr(first));
+  return items;
+}
+
 const Part& find_part(std::string_view composition, std::string_view name) {
   const auto found = parts().find(name);
   if (found != parts().end()) return found->second;
@@ -148,7 +165,7 @@ const std::map<std::string, Part, std::less<>>& registered_parts() {
 }
 
 bool is_composition(std::string_view text) {
-  if (text.find('+') != std::string_view::npos) return true;
+  if (split_parts(text).size() > 1) return true;
   const auto name = split(text, ':')[0];
   return parts().contains(name) && !registered_policies().contains(name);
 }
@@ -158,7 +175,7 @@ PolicyRequest parse_composition(std::string_view text) {
   const std::vector<Parameter> whole = {evict_parameter()};
   Arguments arguments;
   std::vector<std::string_view> options;
-  for (const auto item : split(text, '+')) {
+  for (const auto item : split_parts(text)) {
     if (item.empty()) refuse(text, "a part without a name (write name[:tokens][:key=value]...)");
     const auto equals = item.find('=');
     if (equals < item.find(':')) {

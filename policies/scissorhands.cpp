@@ -1,11 +1,12 @@
 // Scissorhands (Liu et al., arXiv:2305.17118): over the last w rows it is counted how often a token
-// was given less than the even share of what the row sees, and when the cache is full those counted
-// most often leave, the newest r never. The share is read as 1 / |V_i| of the renormalised row; the
-// paper writes 1/t. With count=above it is counted how often a token was given at least that share,
-// and those counted least often leave: the same for tokens that all w rows saw, but younger ones,
-// which fewer rows could count, then leave sooner instead of later.
+// was given less than an even share, and when the cache is full those counted most often leave, the
+// newest r never. Weights are those of the renormalised row. The share is 1/t as described, of the
+// t = i + 1 tokens so far, or with share=seen 1/|V_i|, of those that row i sees. With count=above
+// it is counted how often a token was given at least that share, and those counted least often
+// leave: the same for tokens that all w rows saw, but younger ones, which fewer rows could count,
+// then leave sooner instead of later.
 //
-// The paper drops a batch at a time, so that the cache is often half empty; drop=1 keeps it full.
+// As described a batch leaves at a time, so that the cache is often not full; drop=1 keeps it full.
 #include "policies/parts.hpp"
 #include "policies/use.hpp"
 
@@ -14,8 +15,12 @@ namespace {
 
 class CountRanking final : public NumberRanking {
  public:
-  CountRanking(std::uint32_t window, bool above)
-      : NumberRanking(0), window_(window), words_((window + 63) / 64), above_(above) {}
+  CountRanking(std::uint32_t window, bool above, bool of_seen)
+      : NumberRanking(0),
+        window_(window),
+        words_((window + 63) / 64),
+        above_(above),
+        of_seen_(of_seen) {}
 
   std::optional<std::size_t> state_bytes() const override {
     return counted_.size() * sizeof(std::uint64_t) + NumberRanking::state_bytes().value_or(0);
@@ -26,12 +31,13 @@ class CountRanking final : public NumberRanking {
   void update(const Held& held, std::span<const double> weights) override {
     counted_.resize(held.tokens.size() * words_, 0);
     const auto counts = numbers();
+    const std::size_t among = of_seen_ ? weights.size() : held.step + std::size_t{1};
     const std::uint32_t row = held.step % window_;
     const std::uint64_t bit = std::uint64_t{1} << (row % 64);
     for (std::size_t slot = 0; slot < weights.size(); ++slot) {
       std::uint64_t& word = counted_[slot * words_ + row / 64];
       const bool before = (word & bit) != 0;
-      const bool now = is_use(weights[slot], weights.size()) == above_;
+      const bool now = is_use(weights[slot], among) == above_;
       word = now ? word | bit : word & ~bit;
       const int change = static_cast<int>(now) - static_cast<int>(before);
       counts[slot] += above_ ? change : -change;
@@ -46,6 +52,7 @@ class CountRanking final : public NumberRanking {
   std::uint32_t window_;
   std::size_t words_;
   bool above_;
+  bool of_seen_;
   std::vector<std::uint64_t> counted_;  // by slot, one bit for each of the last rows
 };
 
@@ -60,24 +67,33 @@ std::vector<Parameter> count_parameters() {
            .least = 1,
            .most = std::numeric_limits<std::uint32_t>::max()},
           {.name = "count",
-           .meaning = "rows that gave a token less than 1/|V|, of which the most leave, or at "
-                      "least that, of which the fewest leave",
+           .meaning = "rows that gave a token less than an even share, of which the most leave, or "
+                      "at least that, of which the fewest leave",
            .kind = Parameter::Kind::choice,
            .default_words = "below",
-           .choices = {"below", "above"}}};
+           .choices = {"below", "above"}},
+          {.name = "share",
+           .meaning = "the even share of row i: 1/(i + 1), or 1 over the tokens that it sees",
+           .kind = Parameter::Kind::choice,
+           .default_words = "step",
+           .choices = {"step", "seen"}}};
 }
 
 Ranked counts(std::string_view, const Arguments& arguments, const Setting& setting) {
   const auto asked = arguments.integer("window", kUsualWindow);
   const auto window = std::min<std::uint64_t>(asked, std::max(1U, setting.tokens));
   const auto count = arguments.choice("count", "below");
-  return {std::make_unique<CountRanking>(static_cast<std::uint32_t>(window), count == "above"),
-          RowForm::renormalised, "window=" + std::to_string(asked) + ":count=" + count};
+  const auto share = arguments.choice("share", "step");
+  return {std::make_unique<CountRanking>(static_cast<std::uint32_t>(window), count == "above",
+                                         share == "seen"),
+          RowForm::renormalised,
+          "window=" + std::to_string(asked) + ":count=" + count + ":share=" + share};
 }
 
 const PartRegistration part(
     {.name = "counts",
-     .meaning = "the tokens that the fewest of the last rows gave less than 1/|V| (Scissorhands)",
+     .meaning =
+         "the tokens that the fewest of the last rows gave less than an even share (Scissorhands)",
      .parameters = count_parameters(),
      .needs = {Need::rows},
      .make = &counts});
@@ -101,8 +117,9 @@ std::vector<Parameter> parameters() {
 
 const Registration registration(
     {.name = "scissorhands",
-     .summary = "the tokens that rows of a window seldom gave less than 1/|V|, and the newest",
-     .note = "drops one token at a time unless drop says otherwise; the paper drops a batch",
+     .summary =
+         "the tokens that rows of a window seldom gave less than an even share, and the newest",
+     .note = "drops one token at a time; as described a batch leaves (drop=0.5)",
      .parameters = parameters(),
      .needs = {Need::rows},
      .make = &make});

@@ -5,10 +5,10 @@
 
 namespace kvreplay {
 
-/// A weight of at least the even share of all that the row sees, 1 / seen; up to rounding, which
+/// A weight of at least the even share among so many tokens, 1 / tokens; up to rounding, which
 /// must not decide where weights are even.
-inline bool is_use(double weight, std::size_t seen) {
-  return weight * static_cast<double>(seen) >= 1 - 1e-9;
+inline bool is_use(double weight, std::size_t tokens) {
+  return weight * static_cast<double>(tokens) >= 1 - 1e-9;
 }
 
 }  // namespace kvreplay

@@ -40,9 +40,19 @@ TEST_CASE("parts share the budget") {
   CHECK(parameters("h2o:precision=fp16:h=log:score=max:evict=before", 8) ==
         "heavy=4:recent=4:rows=renormalised:score=max:precision=fp16:h=log:evict=before");
   CHECK(parameters("h2o-decay:grace=6:recent=2", 8) ==
-        "heavy=6:recent=2:grace=6:rows=renormalised:decay=0.98");
+        "heavy=2:recent=6:grace=6:rows=renormalised:decay=0.98");
   CHECK(parameters("scissorhands:drop=0.5:window=9", 40) ==
-        "recent=10:drop=20:window=9:count=below");
+        "recent=10:drop=20:window=9:count=below:share=step");
+}
+
+TEST_CASE("a plus within a number joins no parts") {
+  CHECK(!is_composition("keyformer:tau=1e+3"));
+  CHECK(parse_policies("keyformer:tau=1e+3").at(0).arguments.real("tau", 0) == 1000);
+  CHECK(parse_policies("keyformer:tau=1E+3").at(0).arguments.real("tau", 0) == 1000);
+  CHECK(is_composition("oldest:1+recent:2"));
+  CHECK(parameters("recent:2+heavy:score=decay:decay=0.0005e+3", 8) ==
+        "recent=2:heavy=6:rows=renormalised:score=decay:decay=0.5");
+  CHECK_THROWS_WITH(parse_policies("sinks:4+heavye+4"), Catch::Contains("unknown part \"heavye\""));
 }
 
 TEST_CASE("a composition keeps its wording and says what it needs") {
@@ -65,6 +75,8 @@ TEST_CASE("what is wrong with a composition is named") {
       Contains("policy sinks:4+hevy: unknown part \"hevy\", did you mean \"heavy\"?") &&
           Contains("protected: fixed, recent, sentences, sinks, strided") &&
           Contains("ranked: counts, heavy, last, lfu, lru, oldest, random"));
+  CHECK_THROWS_WITH(parse_policies("sinks:4+keyformer:tau=1e+3"),
+                    Contains("unknown part \"keyformer\""));
   CHECK_THROWS_WITH(parse_policies("sinks:4+h2o"), Contains("unknown part \"h2o\""));
   CHECK_THROWS_WITH(parse_policies("sinks:4+"), Contains("a part without a name"));
   CHECK_THROWS_WITH(parse_policies("+"), Contains("a part without a name"));

@@ -27,6 +27,7 @@ struct ComposedPolicy {
   By by = By::age;
   double decay = 1;
   int window = 1;
+  bool of_seen = false;  ///< the even share of counts: of what a row sees, or of all so far
   bool half = false;
   int from = 0;  ///< first row that scores
   std::function<double(double)> set_score = {};
@@ -171,11 +172,13 @@ class ComposedReplay {
     double above = 0;
     for (int t = j; t < rows; ++t) {
       const Row& row = history_[static_cast<std::size_t>(t)];
-      const bool use = row.at(j) * static_cast<double>(row.size()) >= 1 - 1e-9;
+      const double among = static_cast<double>(row.size());
+      const bool use = row.at(j) * among >= 1 - 1e-9;
       if (use) last_use = t;
       uses += use ? 1 : 0;
       if (t < rows - policy_.window) continue;
-      (use ? above : below) += 1;
+      const bool much = row.at(j) * (policy_.of_seen ? among : t + 1) >= 1 - 1e-9;
+      (much ? above : below) += 1;
     }
     if (policy_.by == By::lru) return last_use;
     if (policy_.by == By::lfu) return uses;

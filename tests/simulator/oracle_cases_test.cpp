@@ -52,7 +52,7 @@ std::string policy_for(const std::string& key) {
     return "sinks:sinks=" + std::to_string(first) + ":recent=" + std::to_string(second);
   }
   if (std::sscanf(key.c_str(), "scissorhands w=%d r=%d", &first, &second) == 2) {
-    return "scissorhands:count=above:window=" + std::to_string(first) +
+    return "scissorhands:count=above:share=seen:window=" + std::to_string(first) +
            ":recent=" + std::to_string(second);
   }
   if (std::sscanf(key.c_str(), "random seed=%d", &first) == 1) {
