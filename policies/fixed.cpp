@@ -1,9 +1,10 @@
 // The fixed pattern of Sparse Transformers (Child et al., arXiv:1904.10509): row i sees what is in
 // its own block of `stride` tokens, floor(j / stride) = floor(i / stride), and the last tokens of
 // each earlier block, j mod stride >= stride - last. With stride and last given that is the
-// published pattern, however many tokens a row then sees. What is not given comes from the budget
-// k: half of k, rounded up, are the earlier tokens of the own block, and `last` is the most with
-// which no row sees more than k earlier tokens. Where that is none, the block is k + 1.
+// pattern as described, however many tokens a row then sees; with stride alone a block must fit.
+// What is not given comes from the budget k: half of k, rounded up, are the earlier tokens of the
+// own block, and `last` is the most with which no row sees more than k earlier tokens. Where that
+// is none, the block is k + 1.
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
@@ -73,6 +74,14 @@ std::unique_ptr<RowChoice> make(const Arguments& arguments, const Setting& setti
     }
     pattern.last =
         has_last ? static_cast<std::uint32_t>(asked) : last_within(budget, pattern.stride, n);
+    if (!has_last && pattern.most_seen(n) > budget) {
+      throw std::invalid_argument("policy fixed: in blocks of " + std::to_string(pattern.stride) +
+                                  " tokens rows see up to " + std::to_string(pattern.most_seen(n)) +
+                                  " earlier ones, more than the budget of " +
+                                  std::to_string(budget) +
+                                  "; lower stride, or give last too, for the pattern whatever the "
+                                  "budget");
+    }
   } else if (has_last) {
     throw std::invalid_argument("policy fixed: last is given without stride; give both");
   } else {
@@ -87,7 +96,7 @@ const Registration registration(
     {.name = "fixed",
      .summary = "the own block of tokens and the last ones of each block before",
      .note = "a pattern, not a cache: what a row does not see a later one may; with stride and "
-             "last given it is that of Sparse Transformers, whatever the budget",
+             "last given it is as described, whatever the budget",
      .parameters = {{.name = "stride",
                      .meaning = "tokens of a block",
                      .kind = Parameter::Kind::integer,

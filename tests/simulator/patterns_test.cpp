@@ -91,6 +91,12 @@ TEST_CASE("what is given of a pattern is checked") {
   CHECK_THROWS_WITH(traits_of("fixed:last=4", 3, 9), Catch::Contains("give both"));
   CHECK_THROWS_WITH(traits_of("fixed:stride=3:last=4", 3, 9),
                     Catch::Contains("exceeds the block, stride 3"));
+  CHECK_THROWS_WITH(traits_of("fixed:stride=128", 64, 1000),
+                    "policy fixed: in blocks of 128 tokens rows see up to 127 earlier ones, more "
+                    "than the budget of 64; lower stride, or give last too, for the pattern "
+                    "whatever the budget");
+  CHECK(traits_of("fixed:stride=128", 127, 1000).parameters == "stride=128:last=0");
+  CHECK(traits_of("fixed:stride=128:last=0", 64, 1000).capacity == 127);
   CHECK(traits_of("strided:recent=2", 3, 9).parameters == "stride=5:recent=2");
   CHECK(traits_of("strided:stride=4294967295", 3, 9).capacity == 8);
   CHECK(traits_of("fixed:stride=4294967295", 9, 9).capacity == 8);
