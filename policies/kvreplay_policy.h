@@ -9,7 +9,13 @@
  * on several threads at once, each on one thread at a time, so keep nothing in global variables.
  *
  * At every step 0, 1, 2, ... the new token joins those held, then observe() is called once (unless
- * rows is KVREPLAY_ROWS_NONE) and then victim(), as often as tokens are too many.
+ * rows is KVREPLAY_ROWS_NONE) and then victim(), as often as tokens are too many. A row that gives
+ * nothing to the tokens held arrives as zeros. Where the prompt is attended in full, victim() is
+ * not called before the prompt's last step, until which `held` grows to the whole prompt, and then
+ * as often as it takes. create() is also called only to describe a policy, without a step after it.
+ *
+ * Not possible here: to evict before the query attends, to give kept sets different budgets, and to
+ * decide only once, after the prompt; a policy cannot hold fewer tokens than the budget either.
  */
 #ifndef KVREPLAY_POLICY_H
 #define KVREPLAY_POLICY_H

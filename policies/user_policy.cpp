@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "policies/kvreplay_policy.h"
+#include "policies/parts.hpp"
 #include "policies/registry.hpp"
 
 namespace kvreplay {
@@ -82,6 +83,27 @@ std::unique_ptr<CachePolicy> make(const kvreplay_policy& policy, const std::stri
   return std::make_unique<UserPolicy>(policy, library, state, std::move(traits));
 }
 
+/// What is wrong with the policy's parameter at `place`; empty: nothing.
+std::string fault(const kvreplay_policy& policy, std::uint32_t place) {
+  const kvreplay_parameter& parameter = policy.parameters[place];
+  if (parameter.name == nullptr) return "a parameter of its policy has no name";
+  const std::string_view name = parameter.name;
+  if (name.empty() || name.find_first_of(":=,+ \t\n") != std::string_view::npos) {
+    return "its parameter \"" + std::string(name) +
+           "\" needs a name without spaces and without : = , +";
+  }
+  for (std::uint32_t other = 0; other < place; ++other) {
+    if (name == policy.parameters[other].name) {
+      return "its policy has two parameters " + std::string(name);
+    }
+  }
+  // Not so for any that is not a number either.
+  if (!(parameter.least <= parameter.otherwise && parameter.otherwise <= parameter.most)) {
+    return "its parameter " + std::string(name) + " is not least <= otherwise <= most";
+  }
+  return "";
+}
+
 /// What is wrong with a policy's description; empty: nothing.
 std::string fault(const kvreplay_policy* policy) {
   if (policy == nullptr) return "kvreplay_policy_entry() gives no policy";
@@ -106,7 +128,7 @@ std::string fault(const kvreplay_policy* policy) {
     return "its policy counts parameters but lists none";
   }
   for (std::uint32_t i = 0; i < policy->parameter_count; ++i) {
-    if (policy->parameters[i].name == nullptr) return "a parameter of its policy has no name";
+    if (const auto wrong = fault(*policy, i); !wrong.empty()) return wrong;
   }
   return "";
 }
@@ -132,6 +154,9 @@ std::string load_policy_library(const std::filesystem::path& library) {
   if (const auto wrong = fault(policy); !wrong.empty()) refuse(wrong);
   if (registered_policies().contains(std::string_view(policy->name))) {
     refuse("a policy is called " + std::string(policy->name) + " already");
+  }
+  if (registered_parts().contains(std::string_view(policy->name))) {
+    refuse("a part of compositions is called " + std::string(policy->name) + " already");
   }
   PolicyEntry described{
       .name = policy->name,

@@ -1,4 +1,5 @@
 /* A policy with one fault, chosen by a macro when it is compiled. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "kvreplay_policy.h"
@@ -23,6 +24,18 @@ static uint32_t victim(void* policy, uint32_t step, const uint32_t* tokens, uint
 #endif
 }
 
+#if defined(FAULT_PARAMETER_NAME)
+static const kvreplay_parameter parameters[] = {{"a=b", "", 1, 0, 2}};
+#elif defined(FAULT_PARAMETER_TWICE)
+static const kvreplay_parameter parameters[] = {{"a", "", 1, 0, 2}, {"a", "", 1, 0, 2}};
+#elif defined(FAULT_PARAMETER_RANGE)
+static const kvreplay_parameter parameters[] = {{"a", "", 3, 0, 2}};
+#elif defined(FAULT_PARAMETER_NAN)
+static const kvreplay_parameter parameters[] = {{"a", "", NAN, 0, 2}};
+#else
+#define NO_PARAMETERS
+#endif
+
 static const kvreplay_policy policy = {
 #ifdef FAULT_ANOTHER_ABI
     .abi = KVREPLAY_POLICY_ABI + 1,
@@ -35,6 +48,8 @@ static const kvreplay_policy policy = {
     .name = "stateless",
 #elif defined(FAULT_TAKEN_NAME)
     .name = "h2o",
+#elif defined(FAULT_PART_NAME)
+    .name = "heavy",
 #else
     .name = "faulty",
 #endif
@@ -43,6 +58,10 @@ static const kvreplay_policy policy = {
     .rows = KVREPLAY_ROWS_RAW,
 #elif defined(FAULT_BAD_ROWS)
     .rows = 7,
+#endif
+#ifndef NO_PARAMETERS
+    .parameters = parameters,
+    .parameter_count = sizeof(parameters) / sizeof(parameters[0]),
 #endif
 #ifdef FAULT_NO_LIST
     .parameter_count = 2,

@@ -90,6 +90,11 @@ TEST_CASE("libraries that cannot serve are refused by name") {
   refused("faulty_no_policy", "gives no policy");
   refused("faulty_bad_name", "lower-case letters");
   refused("faulty_taken_name", "a policy is called h2o already");
+  refused("faulty_part_name", "a part of compositions is called heavy already");
+  refused("faulty_parameter_name", "its parameter \"a=b\" needs a name without");
+  refused("faulty_parameter_twice", "two parameters a");
+  refused("faulty_parameter_range", "its parameter a is not least <= otherwise <= most");
+  refused("faulty_parameter_nan", "its parameter a is not least <= otherwise <= most");
   refused("faulty_no_victim", "lacks create, victim or destroy");
   refused("faulty_no_observe", "wants rows but lacks observe");
   refused("faulty_bad_rows", "none of KVREPLAY_ROWS_");
