@@ -83,7 +83,9 @@ std::vector<Parameter> parameters() {
 const Registration registration(
     {.name = "adakv",
      .summary = "SnapKV with a budget that the heads of a layer share by their scores (Ada-KV)",
-     .note = "scores from the window's rows only; evicts nothing while decoding, so the cache "
+     .note = "scores from the window's rows only; where the published rounding exceeds the layer's "
+             "budget, the heads that it gave most are rounded down; evicts nothing while decoding, "
+             "so the cache "
              "outgrows the budget",
      .parameters = parameters(),
      .needs = {Need::rows},

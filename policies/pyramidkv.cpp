@@ -76,9 +76,11 @@ std::vector<Parameter> parameters() {
 const Registration registration(
     {.name = "pyramidkv",
      .summary = "SnapKV with more tokens for lower layers (PyramidKV)",
-     .note = "scores from the window's rows only; budgets of layers sum to the budget, where the "
-             "published rounding exceeds it; "
-             "evicts nothing while decoding, so the cache outgrows the budget",
+     .note =
+         "scores from the window's rows only; each layer's tokens are rounded down and the rest "
+         "goes to the first layers, where the published code rounds the step between layers, "
+         "by which they sum to more than the budget; "
+         "evicts nothing while decoding, so the cache outgrows the budget",
      .parameters = parameters(),
      .needs = {Need::rows},
      .scopes = {Scope::head, Scope::group, Scope::layer},

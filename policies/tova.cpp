@@ -1,6 +1,6 @@
 // TOVA (Oren et al., arXiv:2401.06104): the token that the current query attends least leaves.
-// Nothing is accumulated and the newcomer is not protected. At group and layer scope the row is the
-// sum over the heads, which ranks as their mean does.
+// Nothing is accumulated and the newcomer is not protected. Where heads share a kept set the row is
+// theirs pooled, and then divided by its visible mass, which does not change the order.
 #include <algorithm>
 
 #include "policies/parts.hpp"
