@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <mutex>
 #include <numeric>
 #include <stdexcept>
 
@@ -32,22 +33,27 @@ UnitRange next_layers(const ReplayPlan& plan, std::size_t first, unsigned thread
   return range;
 }
 
+bool reads_rows(const std::vector<CellPlan*>& cells) {
+  return std::any_of(cells.begin(), cells.end(), [](const CellPlan* cell) {
+    return cell->policy.entry->allotment->survey != nullptr;
+  });
+}
+
 /// What the surveys of `cells` find of some units: by cell, then by unit.
 std::vector<Surveys> survey(const ReplayPlan& plan, const std::vector<CellPlan*>& cells,
                             UnitRange range, const RowSource& source, unsigned threads,
-                            const RunControl& control) {
+                            const Watch& outer) {
   Surveys places;
   for (std::size_t unit = range.first; unit < range.last; ++unit) {
     places.push_back({plan.units[unit].layer, plan.units[unit].index, {}});
   }
   std::vector<Surveys> found(cells.size(), places);
-  const bool reads = std::any_of(cells.begin(), cells.end(), [](const CellPlan* cell) {
-    return cell->policy.entry->allotment->survey != nullptr;
-  });
-  if (!reads) return found;
+  if (!reads_rows(cells)) return found;
   std::atomic<std::size_t> next_unit{range.first};
   std::atomic<bool> stop{false};
-  const auto stopped = [&] { return stop.load(std::memory_order_relaxed) || control.stopped(); };
+  const Watch watch{
+      .stopped = [&] { return stop.load(std::memory_order_relaxed) || outer.stopped(); },
+      .rows_done = outer.rows_done};
   const auto work = [&] {
     PooledRows rows(source, plan);
     for (std::size_t unit = next_unit++; unit < range.last && !stop; unit = next_unit++) {
@@ -63,7 +69,7 @@ std::vector<Surveys> survey(const ReplayPlan& plan, const std::vector<CellPlan*>
           if (one) one->observe(i, row);
         }
       };
-      if (!rows.each(plan.units[unit], plan.prompt_tokens, stopped, show)) stop = true;
+      if (!rows.each(plan.units[unit], plan.prompt_tokens, watch, show)) stop = true;
       for (std::size_t at = 0; at < cells.size() && !stop; ++at) {
         if (surveys[at]) found[at][unit - range.first].found = surveys[at]->result();
       }
@@ -119,12 +125,22 @@ void deal_budgets(ReplayPlan& plan, const RowSource& source, unsigned threads,
     if (cell.policy.entry->allotment) cells.push_back(&cell);
   }
   if (cells.empty()) return;
+  std::mutex report_mutex;
+  std::uint64_t rows_done = 0;
+  const std::uint64_t rows = plan.rows() / plan.tokens * plan.prompt_tokens;
+  const Watch watch{.stopped = [&] { return control.stopped(); },
+                    .rows_done =
+                        [&](std::uint64_t count) {
+                          const std::scoped_lock lock(report_mutex);
+                          rows_done += count;
+                          control.report("prompt rows", rows_done, rows);
+                        }};
   // What is found of a layer can be much, as it is of every token: it goes as soon as it can.
   std::vector<Surveys> kept(cells.size());
   std::vector<std::vector<std::uint32_t>> dealt(cells.size());
   for (std::size_t first = 0; first < plan.units.size();) {
     const auto range = next_layers(plan, first, threads);
-    auto found = survey(plan, cells, range, source, threads, control);
+    auto found = survey(plan, cells, range, source, threads, watch);
     for (std::size_t at = 0; at < cells.size(); ++at) {
       if (cells[at]->policy.entry->allotment->among == Allotment::Among::layer) {
         deal(plan, *cells[at], found[at], dealt[at]);

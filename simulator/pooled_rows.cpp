@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "simulator/row_sums.hpp"
+#include "traces/errors.hpp"
 
 namespace kvreplay {
 
@@ -14,6 +15,17 @@ RowRange rows_from(std::uint32_t first, std::uint32_t end, std::uint64_t values)
   RowRange range{first, first + 1};
   while (range.last < end && RowRange{first, range.last + 1}.values() <= values) ++range.last;
   return range;
+}
+
+double sum_of_row(const ReplayPlan& plan, const UnitPlan& unit, std::size_t head, std::uint32_t i,
+                  std::span<const float> weights) {
+  const double sum = row_sum(weights);
+  if (sum >= 0) return sum;
+  throw InputError(plan.trace + ": row " + std::to_string(i) + " of layer " +
+                   std::to_string(unit.layer_names[head]) + ", head " +
+                   std::to_string(unit.head_names[head]) +
+                   " holds a weight that is negative or not finite; `kvreplay trace verify` "
+                   "checks the whole file");
 }
 
 void pool_row(Pooling pooling, std::span<const double> weights, std::span<double> pooled) {
@@ -38,13 +50,12 @@ PooledRows::PooledRows(const RowSource& source, const ReplayPlan& plan)
   scratch_.resize(heads);
 }
 
-bool PooledRows::each(const UnitPlan& unit, std::uint32_t rows,
-                      const std::function<bool()>& stopped,
+bool PooledRows::each(const UnitPlan& unit, std::uint32_t rows, const Watch& watch,
                       const std::function<void(std::uint32_t, std::span<const double>)>& use) {
   const std::size_t heads = unit.heads.size();
   std::vector<std::span<const float>> slabs(heads);
   for (std::uint32_t next = 0; next < rows;) {
-    if (stopped()) return false;
+    if (watch.stopped()) return false;
     const RowRange slab = rows_from(next, rows, kSlabValues / heads);
     for (std::size_t head = 0; head < heads; ++head) {
       slabs[head] = source_.rows(unit.heads[head], slab, scratch_[head]);
@@ -53,14 +64,17 @@ bool PooledRows::each(const UnitPlan& unit, std::uint32_t rows,
       const std::size_t offset = RowLayout::offset(i) - RowLayout::offset(slab.first);
       const std::span pooled(pooled_.data(), i + 1);
       std::fill(pooled.begin(), pooled.end(), 0.0);
-      for (const auto& rows_of_head : slabs) {
-        copy_row(rows_of_head.subspan(offset, i + 1), weights_.data());
+      for (std::size_t head = 0; head < heads; ++head) {
+        const auto row = slabs[head].subspan(offset, i + 1);
+        sum_of_row(plan_, unit, head, i, row);
+        copy_row(row, weights_.data());
         pool_row(plan_.pooling, std::span(weights_).first(i + 1), pooled);
       }
       finish_pool(plan_.pooling, heads, pooled);
       use(i, pooled);
     }
     next = slab.last;
+    watch.rows_done(slab.size() * heads);
   }
   return true;
 }

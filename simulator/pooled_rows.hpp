@@ -17,9 +17,20 @@ constexpr std::uint64_t kSlabValues =
 /// The longest range from `first` whose rows hold at most `values` values, but at least one row.
 RowRange rows_from(std::uint32_t first, std::uint32_t end, std::uint64_t values);
 
+/// The sum of row i of a head of `unit`. Throws InputError, which names the row, where it is no
+/// probabilities.
+double sum_of_row(const ReplayPlan& plan, const UnitPlan& unit, std::size_t head, std::uint32_t i,
+                  std::span<const float> weights);
+
 /// Adds the weights of one head to `pooled`, which starts at 0, and, after all heads, ends it.
 void pool_row(Pooling pooling, std::span<const double> weights, std::span<double> pooled);
 void finish_pool(Pooling pooling, std::size_t heads, std::span<double> pooled);
+
+/// Calls rows_done(count) as rows are done, and asks stopped() now and then.
+struct Watch {
+  std::function<bool()> stopped;
+  std::function<void(std::uint64_t)> rows_done;
+};
 
 /// The raw rows of a unit, pooled over its heads. Keeps scratch space; one per thread.
 class PooledRows {
@@ -27,8 +38,9 @@ class PooledRows {
   /// Both outlive the object.
   PooledRows(const RowSource& source, const ReplayPlan& plan);
 
-  /// Calls use(i, row) for the rows 0 .. rows - 1. Asks stopped() now and then; false: stopped.
-  bool each(const UnitPlan& unit, std::uint32_t rows, const std::function<bool()>& stopped,
+  /// Calls use(i, row) for the rows 0 .. rows - 1. False: stopped. Throws InputError for a row that
+  /// is no probabilities.
+  bool each(const UnitPlan& unit, std::uint32_t rows, const Watch& watch,
             const std::function<void(std::uint32_t, std::span<const double>)>& use);
 
  private:

@@ -30,12 +30,6 @@ bool needs_column_sums(const ReplayPlan& plan) {
   });
 }
 
-/// Calls rows_done(count) as rows are done, and asks stopped() now and then.
-struct Watch {
-  std::function<bool()> stopped;
-  std::function<void(std::uint64_t)> rows_done;
-};
-
 /// Replays units, one after another or those of a group side by side; one per thread.
 class Worker {
  public:
@@ -106,7 +100,7 @@ class Worker {
         const auto add = [&](std::uint32_t, std::span<const double> row) {
           for (std::size_t j = 0; j < row.size(); ++j) sums[j] += row[j];
         };
-        if (!unit_rows_.each(units[unit], plan_.tokens, watch.stopped, add)) return false;
+        if (!unit_rows_.each(units[unit], plan_.tokens, watch, add)) return false;
       }
     }
     for (std::size_t at = 0; at < cells_.size(); ++at) {
@@ -180,7 +174,7 @@ ReplayOutcome replay(const RowSource& source, const ReplayPlan& plan, unsigned t
   std::atomic<std::size_t> next_portion{0};
   std::mutex report_mutex;
   std::uint64_t rows_done = 0;
-  const std::uint64_t rows = plan.rows();
+  const std::uint64_t rows = rows_read(plan);
   std::atomic<bool> failed{false};  // by one worker: the others need not go on
   const Watch watch{
       .stopped = [&] { return failed.load(std::memory_order_relaxed) || control.stopped(); },
@@ -223,6 +217,10 @@ ReplayOutcome replay(const RowSource& source, const ReplayPlan& plan, unsigned t
   return outcome;
 }
 
+std::uint64_t rows_read(const ReplayPlan& plan) {
+  return plan.rows() * (needs_column_sums(plan) ? 2 : 1);
+}
+
 std::vector<std::uint32_t> layers_of(const ReplayPlan& plan) {
   std::vector<std::uint32_t> layers;
   for (const auto& unit : plan.units) {
@@ -249,7 +247,7 @@ std::uint64_t estimated_bytes(const ReplayPlan& plan, unsigned threads) {
   const std::uint64_t measured = counts * (workers * together + 1 + (by_layer ? open : 0)) +
                                  metrics * sizeof(Sums) * (open * per_layer + layers);
   // Kept sets, scores and what regret remembers.
-  const std::uint64_t remembered = cells * n * (20 + plan.needed.size() / 8);
+  const std::uint64_t remembered = cells * (20 * n + (n * plan.needed.size() + 7) / 8);
   const std::uint64_t scratch = workers * (2 * kSlabValues * sizeof(float) + together * remembered);
   const std::uint64_t places = 1 + (by_layer ? layers : 0) + (details_units(plan) ? units : 0);
   return measured + scratch + series_bytes(plan, threads) +

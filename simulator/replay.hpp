@@ -36,6 +36,9 @@ struct ReplayOutcome {
 ReplayOutcome replay(const RowSource& source, const ReplayPlan& plan, unsigned threads,
                      const RunControl& control, SetsLog* sets = nullptr);
 
+/// Rows that replay() reads and reports: all of them, twice where a policy needs their sums first.
+std::uint64_t rows_read(const ReplayPlan& plan);
+
 /// The model indices of the layers, in the order of ReplayOutcome::layers.
 std::vector<std::uint32_t> layers_of(const ReplayPlan& plan);
 

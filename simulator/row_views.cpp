@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "simulator/row_sums.hpp"
-#include "traces/errors.hpp"
+#include "simulator/pooled_rows.hpp"
 
 namespace kvreplay {
 
@@ -29,14 +28,7 @@ void RowViews::look(const UnitPlan& unit, std::span<const std::span<const float>
     const std::size_t head = at % heads_;
     RowView& view = views_[at];
     view.weights = slabs[head].subspan(RowLayout::offset(i) - RowLayout::offset(slab_first), i + 1);
-    view.sum = row_sum(view.weights);
-    if (!(view.sum >= 0)) {
-      throw InputError(plan_.trace + ": row " + std::to_string(i) + " of layer " +
-                       std::to_string(unit.layer_names[head]) + ", head " +
-                       std::to_string(unit.head_names[head]) +
-                       " holds a weight that is negative or not finite; `kvreplay trace verify` "
-                       "checks the whole file");
-    }
+    view.sum = sum_of_row(plan_, unit, head, i, view.weights);
     view.needed.resize(rules);
     view.needed_sizes.assign(rules, 0);
     if (i < first_measured_) continue;

@@ -207,6 +207,27 @@ TEST_CASE("a replay sums up what its steps say") {
   }
 }
 
+TEST_CASE("all passes over the rows are reported") {
+  const auto rows = in_memory(random_layers(2, 2, 40, Rows::smooth, 24), 1);
+  auto request = request_for("adakv,h2o-global", "10");
+  request.prompt_tokens = 30;
+  auto plan = plan_replay(rows.info(), "t", request);
+  std::map<std::string, std::vector<std::uint64_t>> done;
+  std::map<std::string, std::uint64_t> totals;
+  RunControl control;
+  control.progress = [&](std::string_view unit, std::uint64_t now, std::uint64_t total) {
+    done[std::string(unit)].push_back(now);
+    totals[std::string(unit)] = total;
+  };
+  deal_budgets(plan, rows, 2, control);
+  CHECK(done["prompt rows"] == std::vector<std::uint64_t>{30, 60, 90, 120});
+  CHECK(totals["prompt rows"] == 120);
+  CHECK(done.size() == 1);
+  replay(rows, plan, 2, control);
+  CHECK(done["rows"] == std::vector<std::uint64_t>{40, 80, 120, 160, 200, 240, 280, 320});
+  CHECK(totals["rows"] == 320);
+}
+
 TEST_CASE("rows that are no probabilities are refused") {
   auto heads = random_layers(1, 1, 20, Rows::smooth, 15)[0];
   heads[0][7][3] = GENERATE(-0.25, std::nan(""), std::numeric_limits<double>::infinity());
@@ -324,6 +345,32 @@ TEST_CASE("a stopped replay keeps the units that are done") {
   CHECK(outcome.units[4].empty());
   CHECK(outcome.layers[1][0].count == 40);
   CHECK(outcome.overall[0].count == 4 * 40);
+}
+
+TEST_CASE("rows that are no probabilities are named by whoever reads them first") {
+  const double wrong = GENERATE(std::numeric_limits<double>::quiet_NaN(),
+                                std::numeric_limits<double>::infinity(), -0.25);
+  // Surveys, column sums and the replay itself.
+  const std::string policy = GENERATE("adakv", "cake", "h2o-global", "h2o");
+  auto layers = random_layers(2, 2, 40, Rows::smooth, 23);
+  layers[1][0][12][5] = wrong;
+  const auto rows = in_memory(layers, 1);
+  const auto scopes = parse_policies(policy)[0].entry->scopes;
+  auto request = request_for(policy, "10", scopes.empty() ? Scope::head : scopes[0]);
+  request.prompt_tokens = 30;
+  auto plan = plan_replay(rows.info(), "bad.h5", request);
+  INFO(policy << " " << wrong);
+  try {
+    deal_budgets(plan, rows, 2, {});
+    const bool surveyed = policy == "adakv" || policy == "cake";
+    CHECK(!surveyed);
+    replay(rows, plan, 2, {});
+    FAIL("the row was taken");
+  } catch (const InputError& error) {
+    CHECK_THAT(
+        error.what(),
+        Catch::Contains("bad.h5: row 12 of layer 1, head 0 holds a weight that is negative"));
+  }
 }
 
 /// Policies that take no notice of the budget.

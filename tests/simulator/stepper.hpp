@@ -48,11 +48,11 @@ inline std::vector<Step> all_steps(const RowSource& source, const ReplayPlan& pl
   Cell stepped(plan, plan.cells.at(cell));
   std::vector<double> column_sums(plan.tokens, 0.0);
   PooledRows(source, plan)
-      .each(
-          heads, plan.tokens, [] { return false; },
-          [&](std::uint32_t, std::span<const double> row) {
-            for (std::size_t j = 0; j < row.size(); ++j) column_sums[j] += row[j];
-          });
+      .each(heads, plan.tokens,
+            {.stopped = [] { return false; }, .rows_done = [](std::uint64_t) {}},
+            [&](std::uint32_t, std::span<const double> row) {
+              for (std::size_t j = 0; j < row.size(); ++j) column_sums[j] += row[j];
+            });
   stepped.start(unit, column_sums);
   std::vector<Step> steps;
   std::vector<double> sums(stepped.samples().size(), 0);
