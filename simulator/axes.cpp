@@ -18,7 +18,7 @@ std::vector<std::string> own_axes(const CellPlan& cell) {
   const Traits& traits = cell.traits;
   std::vector<std::string> axes;
   const bool said = traits.parameters.find("rows=") != std::string::npos;
-  if (evicts && traits.rows != RowForm::none && !said) {
+  if (traits.rows != RowForm::none && !said) {
     axes.push_back("rows " + std::string(name(traits.rows)));
   }
   if (!evicts) {

@@ -69,15 +69,27 @@ std::vector<PolicyLine> policy_lines(const ReplayPlan& plan) {
   return lines;
 }
 
-std::string of_n(const ReplayPlan& plan) {
+/// "20% = 217, 64 (percent of n = 1,088, rounded down)".
+std::string asked_budgets(const ReplayPlan& plan) {
   std::string text;
+  std::string wholes;
+  const auto percent_of = [&](const std::string& whole, std::uint32_t tokens) {
+    const std::string part = "percent of " + whole + " = " + grouped(tokens) + ", ";
+    if (wholes.find(part) == std::string::npos) wholes += part;
+  };
   std::map<std::uint32_t, std::string> budgets;
   for (const auto& cell : plan.cells) budgets.emplace(cell.budget.budget.tokens, cell.budget.text);
   for (const auto& [tokens, asked] : budgets) {
     text += (text.empty() ? "" : ", ") + asked;
-    if (asked.ends_with('%')) text += " = " + std::to_string(tokens);
+    if (asked.find('%') == std::string::npos) continue;
+    text += " = " + std::to_string(tokens);
+    if (asked.ends_with('%')) {
+      percent_of("n", plan.tokens);
+    } else {
+      percent_of("the prompt", plan.prompt_tokens);
+    }
   }
-  return text;
+  return wholes.empty() ? text : text + " (" + wholes + "rounded down)";
 }
 
 /// Budgets that were asked for but run under another one's name: "8 is 4%".
@@ -129,14 +141,49 @@ std::string steps_taken(Steps steps) {
   throw std::logic_error("unknown steps");
 }
 
-/// "58,590 tokens among 270 units: 58,581 dealt out, 12 to 512 each".
+/// "58,590 tokens among 270 units: 58,581 dealt out, 12 to 512 each, 217.0 on average".
 std::string dealt(const CellPlan& cell) {
   const auto& tokens = cell.unit_tokens;
   const auto [least, most] = std::minmax_element(tokens.begin(), tokens.end());
   const auto sum = std::accumulate(tokens.begin(), tokens.end(), std::uint64_t{0});
   return grouped(std::uint64_t{cell.given.tokens} * tokens.size()) + " tokens among " +
          grouped(tokens.size()) + " units: " + grouped(sum) + " dealt out, " + grouped(*least) +
-         " to " + grouped(*most) + " each";
+         " to " + grouped(*most) + " each, " +
+         fixed(static_cast<double>(sum) / static_cast<double>(tokens.size()), 1) + " on average";
+}
+
+/// What a query may see of a cell that is held to as many visible tokens as its budget.
+std::string shown_at_most(const ReplayPlan& plan, const CellPlan& cell) {
+  const auto seen = std::min(most_visible(cell.traits), plan.tokens);
+  const auto& allotment = cell.policy.entry->allotment;
+  if (allotment && allotment->among == Allotment::Among::nobody) {
+    return "not bounded by it, as units are given tokens without regard to others";
+  }
+  if (seen > cell.budget.budget.tokens) {
+    return "not bounded by it, may show " + std::to_string(seen) +
+           (allotment ? " where a unit gets the average" : "");
+  }
+  const std::string holds = "holds " + std::to_string(cell.traits.capacity);
+  const std::string shows = " to show at most " + std::to_string(seen);
+  return allotment ? holds + " on average" + shows + " on average, single units more or less"
+                   : holds + shows;
+}
+
+/// `text` in lines of at most 100 columns, broken at spaces, the first behind `start`.
+std::string wrapped(const std::string& start, const std::string& text) {
+  constexpr std::size_t kWidth = 100;
+  std::string lines;
+  std::string line = start;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find(' ', at), text.size());
+    if (line.size() > start.size() && line.size() + 1 + end - at > kWidth) {
+      lines += line + "\n";
+      line.assign(start.size(), ' ');
+    }
+    line += (line.size() > start.size() ? " " : "") + text.substr(at, end - at);
+    at = end + 1;
+  }
+  return lines + line + "\n";
 }
 
 }  // namespace
@@ -161,8 +208,7 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
             << (plan.prefill == Prefill::full ? "full: the prompt attends all before it"
                                               : "stream: the cache is bounded from token 0 on")
             << "\n"
-            << "  budgets  " << of_n(plan) << " (percent of n = " << plan.tokens
-            << ", rounded down)\n"
+            << "  budgets  " << asked_budgets(plan) << "\n"
             << "  match    " << bounded(plan.match) << "\n";
   if (const auto same = duplicates(plan); !same.empty()) {
     std::cout << "  note     the same number of tokens, so run once: " << same << "\n";
@@ -185,19 +231,11 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
     std::cout << (line.axes.empty() ? "" : ")") << "\n";
     if (!line.note.empty()) std::cout << "           " << line.note << "\n";
     for (const auto& [tokens, cell] : line.cells) {
-      if (!plan.cells[cell].unit_tokens.empty()) {
-        std::cout << "           " << plan.cells[cell].budget.text << ": "
-                  << dealt(plan.cells[cell]) << "\n";
-        continue;
-      }
       const Traits& traits = plan.cells[cell].traits;
       const std::uint32_t held = traits.capacity;
       if (plan.match == Match::visible) {
-        const auto seen = std::min(most_visible(traits), plan.tokens);
         std::cout << "           budget " << plan.cells[cell].budget.text << ": "
-                  << (seen <= tokens ? "holds " + std::to_string(held) + " to show at most "
-                                     : std::string("not bounded by it, may show "))
-                  << seen << "\n";
+                  << shown_at_most(plan, plan.cells[cell]) << "\n";
         continue;
       }
       if (held >= tokens) continue;
@@ -207,6 +245,14 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
   }
   std::cout << "  memory   up to about " << grouped(estimated_bytes(plan, threads) >> 20)
             << " MiB on " << threads << (threads == 1 ? " thread" : " threads") << std::endl;
+}
+
+void print_dealt(const ReplayPlan& plan) {
+  for (const auto& cell : plan.cells) {
+    if (cell.unit_tokens.empty()) continue;
+    std::cout << "  " << cell.policy.text << " at " << cell.budget.text << ": " << dealt(cell)
+              << std::endl;
+  }
 }
 
 void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::string_view metric,
@@ -246,12 +292,20 @@ void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::stri
       sampled[static_cast<std::size_t>(same - samples.begin())] += ", " + line.asked;
     }
   }
+  const auto mark = [](std::size_t at) { return "[" + std::to_string(at + 1) + "]"; };
   for (std::size_t at = 0; at < samples.size(); ++at) {
-    std::vector<std::string> row = {samples.size() == 1 ? "samples" : "samples of " + sampled[at]};
+    std::vector<std::string> row = {samples.size() == 1 ? "samples" : "samples of " + mark(at)};
     for (const auto& [tokens, text] : budgets) row.push_back(grouped(samples[at][tokens]));
     table.add(row);
   }
   std::cout << "\n" << title << "\n" << table.text("  ");
+  if (samples.size() == 1) return;
+  for (std::size_t at = 0; at < samples.size(); ++at) {
+    std::cout << wrapped("  " + mark(at) + " ", sampled[at]);
+  }
+  if (plan.steps == Steps::active && is_loss(metric)) {
+    std::cout << "  measured over different steps: compare with --steps decoded\n";
+  }
 }
 
 void print_zero_mass_rows(const ReplayPlan& plan, const ReplayOutcome& outcome) {

@@ -12,6 +12,9 @@ namespace kvreplay::commands {
 
 void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads);
 
+/// What deal_budgets() dealt out, a line for each policy and budget.
+void print_dealt(const ReplayPlan& plan);
+
 /// One metric over all layers and heads, policies by budgets, to so many decimals.
 void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::string_view metric,
                  const std::string& title, int decimals = 4,

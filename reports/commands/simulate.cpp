@@ -55,7 +55,12 @@ and of each token that a kept set gives up, by each needed set:
   regret_NEEDED   1 where a later row of any head that shares the set needs it, else 0
   delay_NEEDED    steps from leaving to the first such row, of the regretted ones (0: it left
                   before query i attended, and row i needs it)
-For topk-row, which keeps nothing, S_i is what row i sees besides itself, and nothing is regretted.
+Policies from which nothing leaves for good (topk-row, strided, fixed, h2o-mask and others, which
+the plan says) choose anew at every step: S_i is what row i sees besides itself, and nothing is
+regretted. Policies that evict once, at the end of the prompt, leave fewer rows in which to regret.
+
+Where heads share a kept set, each head's row is divided by its visible mass first, where a policy
+is shown such rows; then the rows are pooled.
 
 With --union, of the sets that the query heads of one KV group hold after each step:
   union           tokens that any of them holds, so what a cache of that group must store
@@ -185,7 +190,7 @@ void run(const po::variables_map& options, const RunControl& control) {
       request.heads = parse_index_list("--heads", *heads, info.model_heads);
     }
     traces.push_back({info, plan_replay(info, trace, request), {}});
-    rows += traces.back().plan.rows();
+    rows += rows_read(traces.back().plan);
   }
   if (outputs.sets && traces.size() > 1) {
     throw std::invalid_argument("--sets takes one trace at a time");
@@ -206,14 +211,21 @@ void run(const po::variables_map& options, const RunControl& control) {
   std::uint64_t rows_before = 0;
   for (std::size_t i = 0; i < traces.size(); ++i) {
     auto& [info, plan, outcome] = traces[i];
-    deal_budgets(plan, *readers[i], threads, control);
     print_plan(info, plan, threads);
+    try {
+      deal_budgets(plan, *readers[i], threads, control);
+    } catch (const Interrupted&) {  // the traces before this one are done
+      results.partial = true;
+      traces.resize(i);
+      break;
+    }
+    print_dealt(plan);
     RunControl part = control;
     part.progress = [&](std::string_view unit, std::uint64_t done, std::uint64_t) {
       control.report(unit, rows_before + done, rows);
     };
     outcome = replay(*readers[i], plan, threads, part, sets ? &*sets : nullptr);
-    rows_before += plan.rows();
+    rows_before += rows_read(plan);
     if (outcome.units_done < plan.units.size()) {
       results.partial = true;
       traces.resize(i + 1);
@@ -242,8 +254,10 @@ void run(const po::variables_map& options, const RunControl& control) {
   double entries = 0;
   for (const auto& [info, plan, outcome] : traces) {
     if (traces.size() > 1) std::cout << "\n" << plan.trace;
-    print_table(plan, outcome, "mass_loss", "mean mass_loss = 1 - r, over all layers and heads");
-    print_table(plan, outcome, "miss_threshold", "mean miss_threshold, over all layers and heads");
+    print_table(plan, outcome, "mass_loss",
+                "mean mass_loss = 1 - r, over the replayed layers and heads");
+    print_table(plan, outcome, "miss_threshold",
+                "mean miss_threshold, over the replayed layers and heads");
     if (plan.unions) {
       print_table(plan, outcome, "union", "mean union, tokens that any head of a KV group holds",
                   1);

@@ -164,12 +164,41 @@ TEST_CASE("simulate says what its policies do where others do otherwise") {
                                "           published for --scope layer"));
   CHECK_THAT(run.out, Contains("h2o-literal  (rows renormalised, newcomer may leave, V_i: k tokens "
                                "once full, without the newcomer)\n"));
-  CHECK_THAT(run.out, Contains("topk-row  (nothing leaves for good)\n"));
+  CHECK_THAT(run.out, Contains("topk-row  (rows raw, nothing leaves for good)\n"));
   CHECK_THAT(run.out, Contains("run once: 24 is 25%, 48 is 50%\n"));
   const auto manifest = read_hdf5_results(bench.path("r.h5")).manifest_json;
   CHECK_THAT(manifest, Contains("\"ties\": \"the lowest index leaves\"") &&
                            Contains("\"newcomer protected\"") && Contains("published for"));
   CHECK_THAT(run_kvreplay("policies tova").out, Contains("published for --scope layer"));
+}
+
+TEST_CASE("simulate says what budgets, averages and samples are of") {
+  const Bench bench;
+  const auto counts = bench.simulate("--policy local --budget 24");
+  CHECK_THAT(counts.out, Contains("  budgets  24\n"));
+  const auto shares =
+      bench.simulate("--policy local,adakv --budget 20%prompt,50%,7 --prompt-len 80");
+  CHECK_THAT(shares.out,
+             Contains("  budgets  7, 20%prompt = 16, 50% = 48 (percent of the prompt = 80, percent "
+                      "of n = 96, rounded down)\n") &&
+                 Contains("  adakv at 20%prompt: 128 tokens among 8 units: 125 dealt out, ") &&
+                 Contains(" each, 15.6 on average\n") &&
+                 // The plan comes before the prompt is looked at.
+                 Contains("memory   up to"));
+  CHECK(shares.out.find("  memory   up to") < shares.out.find("  adakv at 7:"));
+  CHECK_THAT(shares.out, Contains("mean mass_loss = 1 - r, over the replayed layers and heads") &&
+                             Contains("  samples of [1]  ") &&
+                             Contains("\n  [1] local\n  [2] adakv\n"
+                                      "  measured over different steps: compare with --steps "
+                                      "decoded\n"));
+  const auto decoded =
+      bench.simulate("--policy local,adakv --budget 20%prompt --prompt-len 80 --steps decoded");
+  CHECK_THAT(decoded.out, !Contains("different steps") && !Contains("samples of"));
+  const auto visible = bench.simulate(
+      "--policy simlayerkv,adakv --budget 24 --match visible --prompt-len 80 --scope head");
+  CHECK_THAT(visible.out,
+             Contains("budget 24: not bounded by it, as units are given tokens without") &&
+                 Contains("budget 24: holds 23 on average to show at most 24 on average"));
 }
 
 TEST_CASE("simulate measures unions, costs and series when asked to") {
@@ -415,6 +444,27 @@ TEST_CASE("Ctrl-C leaves results that are marked partial") {
   const auto results = read_hdf5_results(out);
   CHECK(results.partial);
   CHECK(!std::filesystem::exists(out + ".partial"));
+}
+
+TEST_CASE("Ctrl-C while budgets are dealt out leaves the traces that are done") {
+  const Bench bench;
+  REQUIRE(run_kvreplay("trace synth --tokens 512 --layers 8 --heads 32 --out '" +
+                       bench.path("u.h5") + "'")
+              .exit_code == 0);
+  const auto out = bench.path("r.h5");
+  // The second trace's plan is printed before its prompt is looked at.
+  const std::string script =
+      "'" KVREPLAY_EXECUTABLE "' simulate '" + bench.path("t.h5") + "' '" + bench.path("u.h5") +
+      "' --policy adakv --budget 5%:75%:5% --prompt-len 80 --threads 1 --out '" + out + "' >'" +
+      bench.path("log") + "' 2>'" + bench.path("err") + "' & pid=$!; until [ \"$(grep -c memory '" +
+      bench.path("log") + "')\" = 2 ]; do sleep 0.001; done; kill -INT $pid; wait $pid";
+  const int status = std::system(script.c_str());
+  CHECK(WEXITSTATUS(status) == 130);
+  CHECK_THAT(read_text(bench.path("err")), Contains("interrupted; the results hold the units"));
+  const auto results = read_hdf5_results(out);
+  CHECK(results.partial);
+  REQUIRE(!results.rows.empty());
+  CHECK((*results.rows.begin()).trace == "t.h5");
 }
 
 TEST_CASE("a reader of the output that leaves does not cost the results") {
