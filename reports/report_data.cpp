@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "reports/report_ranking.hpp"
 #include "reports/text_table.hpp"
 #include "traces/errors.hpp"
 
@@ -261,14 +262,16 @@ json bound_of(const std::string& policy) {
   return nullptr;
 }
 
-/// "20%" where that is what was asked for and what it means is floor(n * 20 / 100).
-std::string share_of(const std::set<std::string>& asked, std::uint32_t tokens, std::uint64_t n) {
+/// "20%" or "20%prompt" where that was asked for and comes to as many tokens, of n or the prompt.
+std::string share_of(const std::set<std::string>& asked, std::uint32_t tokens, std::uint64_t n,
+                     std::uint64_t prompt) {
   for (const auto& text : asked) {
-    if (!text.ends_with('%')) continue;
     char* end = nullptr;
     const double percent = std::strtod(text.c_str(), &end);
-    if (end != text.c_str() + text.size() - 1 || n == 0) continue;
-    const double exact = percent / 100.0 * static_cast<double>(n);
+    const std::string unit = end;
+    const std::uint64_t whole = unit == "%" ? n : unit == "%prompt" ? prompt : 0;
+    if (end == text.c_str() || whole == 0) continue;
+    const double exact = std::max(1.0, percent / 100.0 * static_cast<double>(whole));
     if (std::abs(std::floor(exact + 1e-9) - static_cast<double>(tokens)) < 0.5) return text;
   }
   return "";
@@ -283,22 +286,6 @@ double rounded(double value) {
 
 std::string counted(std::size_t count, const std::string& one, const std::string& many) {
   return grouped(count) + " " + (count == 1 ? one : many);
-}
-
-json best_at(const json& series, const json& mean_loss, std::size_t budget) {
-  std::map<double, json> by_loss;
-  for (std::size_t s = 0; s < series.size(); ++s) {
-    const json& loss = mean_loss[s][budget];
-    if (!series[s]["bound"].is_null() || loss.is_null()) continue;
-    auto& tied = by_loss[loss.get<double>()];
-    if (tied.is_null()) tied = json::array();
-    tied.push_back(s);
-  }
-  json best = {{"first", json::array()}, {"second", json::array()}};
-  auto place = by_loss.begin();
-  if (place != by_loss.end()) best["first"] = (place++)->second;
-  if (place != by_loss.end()) best["second"] = place->second;
-  return best;
 }
 
 std::string scope_sentence(const std::string& scope) {
@@ -331,54 +318,6 @@ std::string what_ran(const Group& group, const json& shown, const Trace& trace) 
   }
   facts.push_back(scope_sentence(group.scope));
   for (std::size_t i = 0; i < facts.size(); ++i) text += (i == 0 ? ": " : ", ") + facts[i];
-  return text + ".";
-}
-
-std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
-  }
-  return text;
-}
-
-/// Who loses least where: "h2o at 2%-35%, tova at 50% and 80%".
-std::string who_is_best(const json& shown) {
-  const auto& budgets = shown["budgets"];
-  const auto& best = shown["best"];
-  const auto budget_name = [&budgets](std::size_t b) {
-    const auto& share = budgets[b]["share"].get_ref<const std::string&>();
-    return share.empty() ? grouped(budgets[b]["tokens"]) : share;
-  };
-  std::vector<std::string> winners;
-  std::map<std::string, std::vector<std::size_t>> at;
-  for (std::size_t b = 0; b < budgets.size(); ++b) {
-    std::vector<std::string> names;
-    for (const auto& s : best[b]["first"])
-      names.push_back(shown["series"][s.get<std::size_t>()]["name"]);
-    if (names.empty()) continue;
-    const std::string name = joined(names) + (names.size() > 1 ? " (equal)" : "");
-    if (!at.contains(name)) winners.push_back(name);
-    at[name].push_back(b);
-  }
-  if (winners.empty() || shown["series"].size() < 2) return "";
-  std::string text = "Lowest mean attention-mass loss: ";
-  for (const auto& name : winners) {
-    std::vector<std::string> ranges;
-    const auto& where = at[name];
-    for (std::size_t i = 0; i < where.size();) {
-      std::size_t last = i;
-      while (last + 1 < where.size() && where[last + 1] == where[last] + 1) ++last;
-      if (last - i < 2) {
-        ranges.push_back(budget_name(where[i]));
-        last = i;
-      } else {
-        ranges.push_back(budget_name(where[i]) + "–" + budget_name(where[last]));
-      }
-      i = last + 1;
-    }
-    text += (name == winners.front() ? "" : "; ") + name + " at budget " + joined(ranges);
-  }
   return text + ".";
 }
 
@@ -426,7 +365,8 @@ json shown(const Group& group, const Trace& trace) {
   out["budgets"] = json::array();
   std::map<std::string, std::set<std::string>> statistics;
   for (const auto& [tokens, asked] : group.budgets) {
-    out["budgets"].push_back({{"tokens", tokens}, {"share", share_of(asked, tokens, n)}});
+    out["budgets"].push_back(
+        {{"tokens", tokens}, {"share", share_of(asked, tokens, n, trace.prompt_tokens)}});
   }
   for (const auto& [key, variants] : group.cells) {
     for (const auto& cell : variants) {
@@ -461,16 +401,10 @@ json shown(const Group& group, const Trace& trace) {
       });
     }
   }
-  const bool has_loss =
-      statistics.contains("mass_loss") && statistics.at("mass_loss").contains("mean");
-  out["best"] = json::array();
-  for (std::size_t b = 0; b < group.budgets.size(); ++b) {
-    out["best"].push_back(has_loss ? best_at(out["series"], out["values"]["mass_loss"]["mean"], b)
-                                   : json({{"first", json::array()}, {"second", json::array()}}));
-  }
+  rank(out);
   out["map"] = map_of(group, series);
   out["headline"] = json::array({what_ran(group, out, trace)});
-  if (const auto answer = who_is_best(out); !answer.empty()) out["headline"].push_back(answer);
+  for (auto& sentence : ranking_sentences(out)) out["headline"].push_back(std::move(sentence));
   return out;
 }
 

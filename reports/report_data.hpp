@@ -20,12 +20,15 @@ struct ReportSource {
 ///     series[]   name, policy, bound (null, "recoverable", "full"): a policy with one set of
 ///                parameters; where a policy comes with several, the i-th at each budget belong
 ///                together and the parameters that tell them apart are part of the name
-///     budgets[]  tokens (ascending), share ("20%" or empty)
+///     budgets[]  tokens (ascending), share ("20%", "20%prompt" or empty)
 ///     values     metric -> statistic -> [series][budget], over all layers and heads; null where no
 ///                step counts or nothing was replayed
 ///     parameters, samples  [series][budget] of the mean loss
+///     unranked   [series][budget] why a loss cannot be set against others: "steps" (not as many
+///                samples as most policies have at the budget), "size" (queries see more tokens on
+///                average than the budget and one); null: it can
 ///     best[]     per budget: first, second: indices of the series with the lowest mean loss and
-///                with the next one (several where they tie), bounds left out
+///                with the next one (several where they tie), bounds and unranked left out
 ///     map        layers, units (heads, KV groups; empty at scope layer), values
 ///                [series][budget][layer * units + unit]: mean loss to five digits; null: no rows
 ///   needed     metric -> rule of its needed set

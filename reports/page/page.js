@@ -314,7 +314,10 @@
       row.append(make("td", budgetText(g, b)), make("td", names(best.first), "text"), make("td", decimal(best.first.length ? loss(best.first[0]) : null)));
       if (bound >= 0) {
         row.append(make("td", decimal(loss(bound))));
-        row.append(make("td", best.first.length && loss(bound) !== null ? decimal(loss(best.first[0]) - loss(bound)) : "–"));
+        // The bound is of k + 1 tokens in every head, over its own steps: others may lose less.
+        const comparable = best.first.length && loss(bound) !== null && g.samples[best.first[0]][b] === g.samples[bound][b]
+          && loss(best.first[0]) >= loss(bound);
+        row.append(make("td", comparable ? decimal(loss(best.first[0]) - loss(bound)) : ""));
       }
       row.append(make("td", names(best.second), "text"), make("td", decimal(best.second.length ? loss(best.second[0]) : null)));
       table.tBodies[0].append(row);

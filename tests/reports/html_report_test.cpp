@@ -217,6 +217,47 @@ TEST_CASE("the headline says what ran and who is best where, bounds left out") {
   CHECK(report_of({by_hand("r", {{"a", "", 4, 0.3}})}).headlines.size() == 1);
 }
 
+TEST_CASE("losses over other steps, or of more tokens than the budget, are shown but not ranked") {
+  auto source = by_hand("r", {{"topk-row", "", 4, 0.1},
+                              {"a", "", 4, 0.3},
+                              {"b", "", 4, 0.4},
+                              {"once", "", 4, 0.01},
+                              {"grows", "", 4, 0.02},
+                              {"a", "", 8, 0.2},
+                              {"b", "", 8, 0.25},
+                              {"once", "", 8, 0.26},
+                              {"grows", "", 8, 0.01},
+                              {"b", "", 16, 0.1},
+                              {"a", "", 16, 0.15}});
+  auto& results = source.results;
+  ResultRows rows;
+  for (ResultRow row : results.rows) {
+    if (row.policy == "once" && row.budget_tokens == 4) row.steps = 3;
+    rows.push_back(row);
+    row.metric = "visible";
+    row.value = row.budget_tokens + (row.policy == "grows" ? 1.5 : 1.0);
+    rows.push_back(row);
+  }
+  results.rows = rows;
+  const json group = data_of({source}).at("groups")[0];
+  CHECK(series_names(group) == std::vector<std::string>{"topk-row", "a", "b", "once", "grows"});
+  CHECK(group.at("unranked") == json({{nullptr, nullptr, nullptr},
+                                      {nullptr, nullptr, nullptr},
+                                      {nullptr, nullptr, nullptr},
+                                      {"steps", nullptr, nullptr},
+                                      {"size", "size", nullptr}}));
+  CHECK(group.at("best")[0] == json({{"first", {1}}, {"second", {2}}}));
+  CHECK(group.at("best")[1] == json({{"first", {1}}, {"second", {2}}}));
+  CHECK(group.at("headline")[1] ==
+        "Lowest mean attention-mass loss: a at budget 4 and 8; b at budget 16.");
+  CHECK(group.at("headline")[2] ==
+        "Not ranked, as they were measured over other steps than most policies: once (at budget "
+        "4).");
+  CHECK(group.at("headline")[3] ==
+        "Not ranked, as their queries see more tokens on average than the budget and one: grows.");
+  CHECK(group.at("values").at("mass_loss").at("mean")[4][0] == 0.02);
+}
+
 TEST_CASE("files of one trace share charts, other scopes and traces get their own") {
   SampleShape small;
   small.percents = {2, 4};
@@ -300,6 +341,15 @@ TEST_CASE("the share of a budget is what was asked for where that is what it mea
   });
   const json budgets = data_of({source}).at("groups")[0].at("budgets");
   CHECK(budgets == json({{{"tokens", 21}, {"share", "2%"}}, {{"tokens", 100}, {"share", ""}}}));
+}
+
+TEST_CASE("the share of a budget of the prompt keeps its wording") {
+  auto source = by_hand("r", {{"local", "", 204, 0.3}, {"local", "", 205, 0.2}},
+                        R"({"traces": [{"file": "t.h5", "tokens": 1088, "prompt_tokens": 1024}]})");
+  change_rows(source, [](ResultRow& row, std::size_t) { row.budget = "20%prompt"; });
+  const json budgets = data_of({source}).at("groups")[0].at("budgets");
+  CHECK(budgets ==
+        json({{{"tokens", 204}, {"share", "20%prompt"}}, {{"tokens", 205}, {"share", ""}}}));
 }
 
 TEST_CASE("results without a readable manifest or without numbers are refused") {

@@ -1,0 +1,172 @@
+#include "reports/report_ranking.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "reports/text_table.hpp"
+
+namespace kvreplay {
+namespace {
+
+using nlohmann::json;
+
+/// The samples that most policies have at a budget; among equals the larger number.
+std::optional<std::uint64_t> usual_samples(const json& shown, std::size_t budget) {
+  std::map<std::uint64_t, std::size_t> policies;
+  for (std::size_t s = 0; s < shown["series"].size(); ++s) {
+    const json& samples = shown["samples"][s][budget];
+    if (shown["series"][s]["bound"].is_null() && !samples.is_null()) {
+      ++policies[samples.get<std::uint64_t>()];
+    }
+  }
+  const auto most =
+      std::max_element(policies.rbegin(), policies.rend(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == policies.rend()) return std::nullopt;
+  return most->first;
+}
+
+/// Why losses of a series cannot be set against those of others: "steps", "size"; null: they can.
+json unranked(const json& shown, std::size_t series, std::size_t budget,
+              std::optional<std::uint64_t> usual) {
+  if (!shown["series"][series]["bound"].is_null()) return nullptr;
+  const json& samples = shown["samples"][series][budget];
+  if (!samples.is_null() && samples.get<std::uint64_t>() != usual) return "steps";
+  const auto visible = shown["values"].find("visible");
+  if (visible == shown["values"].end() || !visible->contains("mean")) return nullptr;
+  const json& seen = (*visible)["mean"][series][budget];
+  const double most = shown["budgets"][budget]["tokens"].get<double>() + 1;
+  if (!seen.is_null() && seen.get<double>() > most + 1e-9) return "size";
+  return nullptr;
+}
+
+json all_unranked(const json& shown) {
+  json reasons = json::array();
+  for (std::size_t s = 0; s < shown["series"].size(); ++s) reasons.push_back(json::array());
+  for (std::size_t b = 0; b < shown["budgets"].size(); ++b) {
+    const auto usual = usual_samples(shown, b);
+    for (std::size_t s = 0; s < reasons.size(); ++s) {
+      reasons[s].push_back(unranked(shown, s, b, usual));
+    }
+  }
+  return reasons;
+}
+
+json best_at(const json& shown, std::size_t budget) {
+  const json& series = shown["series"];
+  const json& mean_loss = shown["values"]["mass_loss"]["mean"];
+  std::map<double, json> by_loss;
+  for (std::size_t s = 0; s < series.size(); ++s) {
+    const json& loss = mean_loss[s][budget];
+    if (!series[s]["bound"].is_null() || loss.is_null()) continue;
+    if (!shown["unranked"][s][budget].is_null()) continue;
+    auto& tied = by_loss[loss.get<double>()];
+    if (tied.is_null()) tied = json::array();
+    tied.push_back(s);
+  }
+  json best = {{"first", json::array()}, {"second", json::array()}};
+  auto place = by_loss.begin();
+  if (place != by_loss.end()) best["first"] = (place++)->second;
+  if (place != by_loss.end()) best["second"] = place->second;
+  return best;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  }
+  return text;
+}
+
+/// Positions of budgets, ascending, as text: "2%–35%", "50% and 80%".
+std::string budget_ranges(const json& budgets, std::span<const std::size_t> where) {
+  const auto budget_name = [&budgets](std::size_t b) {
+    const auto& share = budgets[b]["share"].get_ref<const std::string&>();
+    return share.empty() ? grouped(budgets[b]["tokens"]) : share;
+  };
+  std::vector<std::string> ranges;
+  for (std::size_t i = 0; i < where.size();) {
+    std::size_t last = i;
+    while (last + 1 < where.size() && where[last + 1] == where[last] + 1) ++last;
+    if (last - i < 2) {
+      ranges.push_back(budget_name(where[i]));
+      last = i;
+    } else {
+      ranges.push_back(budget_name(where[i]) + "–" + budget_name(where[last]));
+    }
+    i = last + 1;
+  }
+  return joined(ranges);
+}
+
+/// Who loses least where: "h2o at 2%-35%, tova at 50% and 80%".
+std::string who_is_best(const json& shown) {
+  const auto& budgets = shown["budgets"];
+  const auto& best = shown["best"];
+  std::vector<std::string> winners;
+  std::map<std::string, std::vector<std::size_t>> at;
+  for (std::size_t b = 0; b < budgets.size(); ++b) {
+    std::vector<std::string> names;
+    for (const auto& s : best[b]["first"])
+      names.push_back(shown["series"][s.get<std::size_t>()]["name"]);
+    if (names.empty()) continue;
+    const std::string name = joined(names) + (names.size() > 1 ? " (equal)" : "");
+    if (!at.contains(name)) winners.push_back(name);
+    at[name].push_back(b);
+  }
+  if (winners.empty() || shown["series"].size() < 2) return "";
+  std::string text = "Lowest mean attention-mass loss: ";
+  for (const auto& name : winners) {
+    text += (name == winners.front() ? "" : "; ") + name + " at budget " +
+            budget_ranges(budgets, at[name]);
+  }
+  return text + ".";
+}
+
+/// Whose losses are not ranked, and why; empty where all are.
+std::string who_is_left_out(const json& shown, const std::string& reason, const std::string& why) {
+  std::vector<std::string> left_out;
+  for (std::size_t s = 0; s < shown["series"].size(); ++s) {
+    std::vector<std::size_t> where;
+    std::size_t measured = 0;
+    for (std::size_t b = 0; b < shown["budgets"].size(); ++b) {
+      if (!shown["samples"][s][b].is_null()) ++measured;
+      if (shown["unranked"][s][b] == reason) where.push_back(b);
+    }
+    if (where.empty()) continue;
+    left_out.push_back(shown["series"][s]["name"].get<std::string>() +
+                       (where.size() == measured
+                            ? ""
+                            : " (at budget " + budget_ranges(shown["budgets"], where) + ")"));
+  }
+  return left_out.empty() ? "" : "Not ranked, " + why + ": " + joined(left_out) + ".";
+}
+
+}  // namespace
+
+void rank(json& shown) {
+  const auto& values = shown["values"];
+  const bool has_loss = values.contains("mass_loss") && values["mass_loss"].contains("mean");
+  shown["unranked"] = all_unranked(shown);
+  shown["best"] = json::array();
+  for (std::size_t b = 0; b < shown["budgets"].size(); ++b) {
+    shown["best"].push_back(has_loss ? best_at(shown, b)
+                                     : json({{"first", json::array()}, {"second", json::array()}}));
+  }
+}
+
+std::vector<std::string> ranking_sentences(const json& shown) {
+  std::vector<std::string> sentences = {
+      who_is_best(shown),
+      who_is_left_out(shown, "steps", "as they were measured over other steps than most policies"),
+      who_is_left_out(shown, "size",
+                      "as their queries see more tokens on average than the budget and one")};
+  std::erase(sentences, std::string());
+  return sentences;
+}
+
+}  // namespace kvreplay
