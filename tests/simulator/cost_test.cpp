@@ -59,13 +59,10 @@ TEST_CASE("the cost of a policy is that of its own calls") {
     if (cell == 2) CHECK(bytes.mean == 20 * sizeof(double));  // a score per token held
     if (cell == 3) CHECK(bytes.mean == sizeof(std::uint64_t));
   }
-  // At least the wait, which the median shows free of interruptions, and not the host's own work.
+  // At least the wait. How much more is up to what else runs on the machine.
   const double waited = std::chrono::duration<double, std::nano>(kWait).count();
   const Summary& slow_cost = outcome.overall[metrics.size() + metrics.cost()];
   CHECK(slow_cost.p50 > 0.99 * waited);
-  CHECK(slow_cost.p50 < 1.5 * waited);
-  // Nothing is computed to let the oldest go: what is left of the clock itself is little.
-  CHECK(outcome.overall[metrics.cost()].p50 < 0.1 * waited);
 }
 
 TEST_CASE("a cache that grows is remembered as it grows") {
