@@ -100,7 +100,7 @@ class ResultRows {
 /// start, seconds). Reports show all of it and read these keys, where they are there:
 ///   "traces"   array of {"file" (as in ResultRow::trace), "model", "tokens", "prompt_tokens",
 ///              "layers" and "heads" (recorded, model indices), "model_heads", "kv_heads"}
-///   "steps"    "active" or "all"
+///   "steps"    "active", "decoded" or "all"
 ///   "needed"   object from a miss metric's name to its rule, {"miss_threshold": "threshold:0.01"}
 struct Results {
   std::string manifest_json;
