@@ -143,6 +143,7 @@ std::string load_policy_library(const std::filesystem::path& library) {
   const auto refuse = [&](const std::string& why) {
     throw std::invalid_argument("policy library " + library.string() + ": " + why);
   };
+  if (library.empty()) refuse("a file name is needed");
   // Without a slash the system would look for it in its own folders.
   const std::string path = std::filesystem::absolute(library).string();
   void* const loaded = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -35,6 +35,8 @@ void refuse_same(const UsedFile& output, const UsedFile& other) {
 
 void distinct_paths(const std::vector<UsedFile>& inputs, const std::vector<UsedFile>& outputs) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].path.empty())
+      throw std::invalid_argument(outputs[i].called + " needs a file name");
     for (const auto& input : inputs) refuse_same(outputs[i], input);
     for (std::size_t j = 0; j < outputs.size(); ++j)
       if (i != j) refuse_same(outputs[i], outputs[j]);

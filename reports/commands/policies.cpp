@@ -126,7 +126,8 @@ was typed. Without NAME the parts are listed behind the policies.
       if (asked.empty()) {
         for (const auto& [name, part] : registered_parts()) list.push_back(to_json(part));
       }
-      std::cout << list.dump(2) << "\n";
+      std::cout << list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
+                << "\n";
       return;
     }
     for (const auto* policy : policies) print_text(*policy);

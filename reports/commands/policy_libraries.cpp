@@ -15,11 +15,13 @@ void add_policy_library_option(Command& command) {
       "a policy of your own from a shared library (policies/kvreplay_policy.h); repeatable");
 }
 
+std::vector<std::string> policy_libraries(const po::variables_map& options) {
+  if (options.count(kOption) == 0) return {};
+  return options[kOption].as<std::vector<std::string>>();
+}
+
 void load_policy_libraries(const po::variables_map& options) {
-  if (options.count(kOption) == 0) return;
-  for (const auto& library : options[kOption].as<std::vector<std::string>>()) {
-    load_policy_library(library);
-  }
+  for (const auto& library : policy_libraries(options)) load_policy_library(library);
 }
 
 }  // namespace kvreplay::commands

@@ -159,6 +159,9 @@ void run(const po::variables_map& options, const RunControl& control) {
   for (const auto& path : options["trace"].as<std::vector<std::string>>()) {
     inputs.push_back({"the trace", path});
   }
+  for (const auto& library : policy_libraries(options)) {
+    inputs.push_back({"the policy library", library});
+  }
   std::vector<UsedFile> written;
   for (const auto* option : {"out", "csv", "sets", "series"}) {
     if (const auto path = text_option(options, option)) {

@@ -142,6 +142,16 @@ TEST_CASE("simulate and policies take policies from shared libraries") {
   const auto wrong = bench.simulate("--policy-library '" + bench.path("t.h5") + "'");
   CHECK(wrong.exit_code == 2);
   CHECK_THAT(wrong.err, Contains("policy library ") && Contains("t.h5: "));
+  std::filesystem::copy(std::string(KVREPLAY_POLICY_LIBRARIES) + "/fading_attention.so",
+                        bench.path("mine.so"));
+  const auto same = bench.simulate("--policy-library '" + bench.path("mine.so") +
+                                   "' --overwrite --csv '" + bench.path("mine.so") + "'");
+  CHECK(same.exit_code == 2);
+  CHECK_THAT(same.err, Contains("is the same file as the policy library; choose another name"));
+  const auto nameless = bench.simulate("--csv '' --out '" + bench.path("some.h5") + "'");
+  CHECK(nameless.exit_code == 2);
+  CHECK_THAT(nameless.err, Contains("--csv needs a file name"));
+  CHECK(!std::filesystem::exists(bench.path("some.h5")));
   const auto bad =
       bench.simulate("--policy-library '" + std::string(KVREPLAY_POLICY_LIBRARIES) +
                      "/faulty_bad_victim.so' --policy faulty --out '" + bench.path("bad.h5") + "'");

@@ -101,6 +101,7 @@ TEST_CASE("libraries that cannot serve are refused by name") {
   refused("faulty_no_list", "counts parameters but lists none");
   refused("faulty_no_entry", "does not define kvreplay_policy_entry()");
   refused("missing", "No such file");
+  CHECK_THROWS_WITH(load_policy_library(""), Contains("a file name is needed"));
   const testing::TemporaryFolder folder;
   std::ofstream(folder / "text.so") << "no library";
   CHECK_THROWS_WITH(load_policy_library(folder / "text.so"), Contains("text.so: "));
