@@ -16,11 +16,17 @@
 namespace kvreplay {
 namespace {
 
+/// From then on a row sees itself and hb + rb - 1 others; one that comes before masking, one more.
+bool masks_from_the_prompt_on(const Parts& parts, const Setting& setting) {
+  return setting.prompt_tokens > parts.ranked + parts.recent;
+}
+
 class MaskedH2o final : public RowChoice {
  public:
   MaskedH2o(Parts parts, const Setting& setting)
       : RowChoice({.capacity = parts.recent == 0 ? setting.tokens : parts.ranked + parts.recent,
                    .rows = RowForm::raw,
+                   .counts_newcomer = parts.recent == 0 || masks_from_the_prompt_on(parts, setting),
                    .whole_prompt = true,
                    .parameters = "heavy=" + std::to_string(parts.ranked) +
                                  ":recent=" + std::to_string(parts.recent)}),

@@ -79,6 +79,7 @@ struct Traits {
   bool sees_newcomer = true;       ///< whether query i sees token i once the cache is full
   bool protects_newcomer = false;  ///< whether token i always outlives step i
   bool evicts_first = false;       ///< before query i attends, not after
+  bool counts_newcomer = false;    ///< whether the capacity has room for token i at every step
   bool leaves_room = false;        ///< may give up or not choose a token that it had room for
   bool whole_prompt = false;       ///< by definition, whatever Setting::prefill says
   std::string parameters = {};     ///< as resolved for this budget, "heavy=54:recent=55"
@@ -86,7 +87,8 @@ struct Traits {
 
 /// Most tokens that a query attends, itself included; not of a prompt that is attended in full.
 inline std::uint32_t most_visible(const Traits& traits) {
-  return traits.evicts_first || !traits.sees_newcomer ? traits.capacity : traits.capacity + 1;
+  const bool within = traits.evicts_first || !traits.sees_newcomer || traits.counts_newcomer;
+  return within ? traits.capacity : traits.capacity + 1;
 }
 
 /// The slots at step i, the newcomer included.

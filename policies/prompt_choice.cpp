@@ -13,6 +13,7 @@ PromptChoice::PromptChoice(Parts parts, std::unique_ptr<Survey> scores, const Se
         if (!decoding) {
           traits.capacity = std::min(traits.capacity, setting.prompt_tokens) + setting.tokens -
                             setting.prompt_tokens;
+          traits.counts_newcomer = true;
         }
         traits.rows = scores || decoding ? RowForm::raw : RowForm::none;
         traits.whole_prompt = true;

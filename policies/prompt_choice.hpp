@@ -19,8 +19,8 @@ class PromptChoice final : public CachePolicy {
  public:
   /// `scores` finds one for each token of the prompt; null where nothing is ranked. `decoding`
   /// names what leaves behind the prompt, where recent tokens stay protected; null: nothing does,
-  /// and the cache grows. traits.capacity, rows, whole_prompt and protects_newcomer are
-  /// overwritten.
+  /// and the cache grows. traits.capacity, rows, whole_prompt, protects_newcomer and
+  /// counts_newcomer are overwritten.
   PromptChoice(Parts parts, std::unique_ptr<Survey> scores, const Setting& setting, Traits traits,
                std::unique_ptr<Ranking> decoding = nullptr);
 

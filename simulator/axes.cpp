@@ -32,6 +32,9 @@ std::vector<std::string> own_axes(const CellPlan& cell) {
   if (traits.whole_prompt && traits.capacity > cell.given.tokens) {
     axes.emplace_back("grows by what is decoded");
   }
+  if (traits.counts_newcomer && traits.capacity <= cell.given.tokens) {
+    axes.emplace_back("V_i: k tokens once full");
+  }
   if (!traits.sees_newcomer) axes.emplace_back("V_i: k tokens once full, without the newcomer");
   return axes;
 }

@@ -110,6 +110,51 @@ TEST_CASE("no query sees more than a matched budget, and once full none sees les
   }
 }
 
+/// The most that a query sees behind a prompt of m tokens, or of all where it comes one by one.
+std::uint32_t most_seen(const MemoryRows& rows, const ReplayPlan& plan) {
+  const auto steps = all_steps(rows, plan);
+  double most = 0;
+  for (std::size_t i = full_rows(plan, plan.cells[0].traits); i < steps.size(); ++i) {
+    most = std::max(most, steps[i].metrics[Metrics(plan).visible()].value());
+  }
+  return static_cast<std::uint32_t>(most);
+}
+
+TEST_CASE("what a policy says that a query sees at most is what is seen") {
+  const std::uint32_t n = 60;
+  const std::uint32_t m = 30;
+  const auto rows = in_memory(random_layers(1, 1, n, Rows::smooth, 73), 1);
+  for (const auto& [name, entry] : registered_policies()) {
+    if (name.starts_with("test-")) continue;
+    for (const int k : {1, 2, 9, 29, 30, 31, 59, 60}) {
+      INFO(name << " at " << k);
+      auto request = request_for(name, std::to_string(k));
+      request.prompt_tokens = m;
+      if (!entry.scopes.empty()) request.scope = entry.scopes[0];
+      const auto plan = plan_replay(rows.info(), "t", request);
+      const Traits& traits = plan.cells[0].traits;
+      const auto most = most_seen(rows, plan);
+      REQUIRE(most <= std::min(most_visible(traits), n));
+      if (!traits.leaves_room) REQUIRE(most == std::min(most_visible(traits), n));
+    }
+  }
+}
+
+TEST_CASE("policies that grow while decoding show all that was asked for") {
+  const auto rows = in_memory(random_layers(1, 1, 60, Rows::smooth, 74), 1);
+  for (const auto* policy :
+       {"snapkv", "h2o-kvcf", "observed", "nacl", "simlayerkv", "adakv", "pyramidkv", "h2o-mask"}) {
+    for (const std::uint32_t k : {31, 36, 39}) {
+      INFO(policy << " at " << k);
+      auto request = matched(policy, std::to_string(k));
+      request.prompt_tokens = policy == std::string("h2o-mask") ? 50 : 30;
+      const auto plan = plan_replay(rows.info(), "t", request);
+      CHECK(plan.cells[0].given.tokens == (request.prompt_tokens == 50 ? k : k - 30));
+      CHECK(most_seen(rows, plan) == k);
+    }
+  }
+}
+
 TEST_CASE("windows that evict before and after attending agree once they show as much") {
   const auto rows = in_memory(random_layers(1, 2, 50, Rows::sharp, 72), 2);
   const auto plan = plan_replay(rows.info(), "t", matched("local,test-drops-first", "9"));
