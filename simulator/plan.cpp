@@ -125,16 +125,23 @@ void check_unions(const ReplayPlan& plan) {
   }
 }
 
+/// Whether a policy may hold every token at any budget: then a budget does not bound it.
+bool holds_all(const ReplayPlan& plan, CellPlan cell) {
+  cell.given = {1};
+  try {
+    return traits_of(cell.policy, setting_of(plan, cell, 0)).capacity >= plan.tokens;
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
 /// Finds what the policy of `cell` is given for its budget, and its traits then.
 void resolve(const ReplayPlan& plan, CellPlan& cell) {
   const std::uint32_t budget = cell.budget.budget.tokens;
   cell.given = {budget};
   cell.traits = traits_of(cell.policy, setting_of(plan, cell, 0));
   const auto sees = [&] { return std::min(most_visible(cell.traits), plan.tokens); };
-  // What may hold every token whatever the budget says has nothing to match.
-  if (plan.match == Match::budget || sees() <= budget || cell.traits.capacity >= plan.tokens) {
-    return;
-  }
+  if (plan.match == Match::budget || sees() <= budget || holds_all(plan, cell)) return;
   const auto refuse = [&](const std::string& why) {
     throw std::invalid_argument("--match visible: policy " + cell.policy.text +
                                 " cannot be held to " + std::to_string(budget) +
