@@ -15,7 +15,7 @@ namespace {
 
 class HeavyColumns final : public RowChoice {
  public:
-  HeavyColumns(Parts parts, std::span<const double> column_sums)
+  HeavyColumns(const Parts& parts, std::span<const double> column_sums)
       : RowChoice({.capacity = parts.ranked + parts.recent,
                    .leaves_room = true,
                    .parameters = "heavy=" + std::to_string(parts.ranked) +

@@ -23,14 +23,15 @@ bool masks_from_the_prompt_on(const Parts& parts, const Setting& setting) {
 
 class MaskedH2o final : public RowChoice {
  public:
-  MaskedH2o(Parts parts, const Setting& setting)
+  MaskedH2o(const Parts& parts, const Setting& setting)
       : RowChoice({.capacity = parts.recent == 0 ? setting.tokens : parts.ranked + parts.recent,
                    .rows = RowForm::raw,
                    .counts_newcomer = parts.recent == 0 || masks_from_the_prompt_on(parts, setting),
                    .whole_prompt = true,
                    .parameters = "heavy=" + std::to_string(parts.ranked) +
                                  ":recent=" + std::to_string(parts.recent)}),
-        parts_(parts),
+        heavy_(parts.ranked),
+        recent_(parts.recent),
         prompt_tokens_(setting.prompt_tokens) {}
 
   void choose(std::uint32_t step, std::span<const double> row,
@@ -41,10 +42,10 @@ class MaskedH2o final : public RowChoice {
       tokens.resize(step);
       std::iota(tokens.begin(), tokens.end(), 0U);
     }
-    if (parts_.recent == 0) return;
+    if (recent_ == 0) return;
     add(step, row, tokens);
     const std::uint32_t seen = step + 1;
-    masks_ = seen >= prompt_tokens_ && seen > parts_.ranked + parts_.recent;
+    masks_ = seen >= prompt_tokens_ && seen > heavy_ + recent_;
     if (masks_) mask(seen);
   }
   std::optional<std::size_t> state_bytes() const override {
@@ -63,8 +64,8 @@ class MaskedH2o final : public RowChoice {
 
   /// Of `seen` tokens so far.
   void mask(std::uint32_t seen) {
-    const std::uint32_t older = seen - parts_.recent;
-    selection_.largest(std::span<const double>(scores_).first(older), parts_.ranked, next_);
+    const std::uint32_t older = seen - recent_;
+    selection_.largest(std::span<const double>(scores_).first(older), heavy_, next_);
     auto heavy = next_.begin();
     for (std::uint32_t token = 0; token < older; ++token) {
       if (heavy != next_.end() && *heavy == token) {
@@ -76,7 +77,8 @@ class MaskedH2o final : public RowChoice {
     for (std::uint32_t token = older + 1; token < seen; ++token) next_.push_back(token);
   }
 
-  Parts parts_;
+  std::uint32_t heavy_;
+  std::uint32_t recent_;
   std::uint32_t prompt_tokens_;
   std::vector<double> scores_;       // by token
   std::vector<std::uint32_t> next_;  // what the next row sees besides itself, where masks_

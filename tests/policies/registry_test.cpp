@@ -53,7 +53,8 @@ TEST_CASE("parts that do not fit are refused with the fix") {
                     Catch::StartsWith("policy sinks: sinks 30 exceed the budget of 20 tokens"));
   CHECK_THROWS_WITH(parameters("sinks:sinks=0.5:recent=0.75", 20),
                     Catch::StartsWith("policy sinks: sinks 10 and recent 15 exceed the budget"));
-  CHECK_THROWS_WITH(parameters("tova:recent=11", 10), Catch::Contains("recent 11 exceed the budget of 10"));
+  CHECK_THROWS_WITH(parameters("tova:recent=11", 10),
+                    Catch::Contains("recent 11 exceed the budget of 10"));
   // The sum of two counts must not wrap around.
   CHECK_THROWS_AS(parameters("h2o:heavy=4294967295:recent=4294967295", 10), std::invalid_argument);
 }
@@ -67,9 +68,9 @@ TEST_CASE("policies are parsed and what is wrong is named") {
   CHECK(requests[2].arguments.integer("seed", 0) == 18446744073709551615U);
 
   using Catch::Contains;
-  CHECK_THROWS_WITH(parse_policies("h20"),
-                    Contains("unknown policy \"h20\", did you mean \"h2o\"?") &&
-                        Contains("full, h2o, h2o-"));
+  CHECK_THROWS_WITH(
+      parse_policies("h20"),
+      Contains("unknown policy \"h20\", did you mean \"h2o\"?") && Contains("full, h2o, h2o-"));
   CHECK_THROWS_WITH(parse_policies("xyzzy"), !Contains("did you mean"));
   CHECK_THROWS_WITH(parse_policies("local,,h2o"), Contains("without a name"));
   CHECK_THROWS_WITH(parse_policies(""), Contains("without a name"));

@@ -305,7 +305,8 @@ TEST_CASE("a worker that fails stops the others") {
 TEST_CASE("the outcome is the same for any number of threads") {
   const auto rows = in_memory(random_layers(3, 6, 90, Rows::smooth, 16), 3);
   const auto scope = GENERATE(Scope::head, Scope::group, Scope::layer, Scope::all);
-  auto request = request_for("full,local,sinks,h2o,h2o-mean,tova,random,topk-row", "3,30%", scope);
+  auto request = request_for(
+      "full,local,sinks,h2o,h2o-mean,h2o-lmeval,h2o-global,tova,random,topk-row", "3,30%", scope);
   request.unions = scope == Scope::head;
   request.bins = 13;
   const auto plan = plan_replay(rows.info(), "t", request);
@@ -374,7 +375,7 @@ TEST_CASE("rows that are no probabilities are named by whoever reads them first"
 }
 
 /// Policies that take no notice of the budget.
-const std::set<std::string> kUnbounded = {"full", "scissorhands-eval"};
+const std::set<std::string> unbounded = {"full", "scissorhands-eval"};
 
 TEST_CASE("laws of every policy") {
   const auto kind = GENERATE(Rows::smooth, Rows::sharp, Rows::one_hot, Rows::uniform);
@@ -397,7 +398,7 @@ TEST_CASE("laws of every policy") {
       // Laws of policies that attend the prompt in full are in tests/policies/.
       if (plan.cells[0].traits.whole_prompt) continue;
       const auto capacity = plan.cells[0].traits.capacity;
-      const bool bounded = kUnbounded.count(name) == 0;
+      const bool bounded = unbounded.count(name) == 0;
       const bool fills = !plan.cells[0].traits.leaves_room;
       const bool choice = std::holds_alternative<ChoiceFactory>(entry.make);
       std::vector<std::uint32_t> before;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <stdexcept>
 
 #include "reference.hpp"
 
@@ -139,6 +140,7 @@ inline Visible dropping(const Matrix& rows, int m, int hb, int rb) {
 
 /// Row (e), m tokens of prompt, m >= 2K - 1 and K > 1.
 inline Visible flexgen(const Matrix& rows, int m, int K, bool in_fp16) {
+  if (K < 2) throw std::invalid_argument("the code fails for K = 1");
   const int n = static_cast<int>(rows.size());
   const auto round = [&](double x) { return in_fp16 ? half(x) : x; };
   Visible visible;
@@ -173,8 +175,8 @@ inline Visible flexgen(const Matrix& rows, int m, int K, bool in_fp16) {
     for (std::size_t slot = 1; slot < static_cast<std::size_t>(K); ++slot) {
       if (acc[slot] < acc[kick]) kick = slot;
     }
-    const int back = (i - 1) % (K - 1) - (K - 1);
-    const auto oldest = static_cast<std::size_t>(2 * K - 1 + back);
+    const auto ring = static_cast<std::size_t>(K) - 1;  // the code counts from the end: -ring
+    const std::size_t oldest = static_cast<std::size_t>(K) + static_cast<std::size_t>(i - 1) % ring;
     slots[kick] = slots[oldest];
     acc[kick] = acc[oldest];
     slots[oldest] = slots.back();

@@ -15,19 +15,19 @@ std::vector<std::string> texts(const Visible& visible) {
   return sets;
 }
 
-const Matrix kSeven = {{1, 0, 0, 0, 0, 0, 0},           {.6, .4, 0, 0, 0, 0, 0},
-                       {.5, .1, .4, 0, 0, 0, 0},        {.2, .05, .05, .7, 0, 0, 0},
-                       {.12, .05, .2, .05, .58, 0, 0},  {.1, .05, .05, .3, .4, .1, 0},
-                       {.2, .03, .3, .07, .25, .05, .1}};
+const Matrix seven_rows = {{1, 0, 0, 0, 0, 0, 0},           {.6, .4, 0, 0, 0, 0, 0},
+                           {.5, .1, .4, 0, 0, 0, 0},        {.2, .05, .05, .7, 0, 0, 0},
+                           {.12, .05, .2, .05, .58, 0, 0},  {.1, .05, .05, .3, .4, .1, 0},
+                           {.2, .03, .3, .07, .25, .05, .1}};
 
 std::vector<Step> run(const ReplayPlan& plan) {
-  return all_steps(in_memory({{kSeven}}, 1), plan);
+  return all_steps(in_memory({{seven_rows}}, 1), plan);
 }
 
 ReplayPlan plan_of(const std::string& policy, int budget, std::uint32_t prompt = 0) {
   auto request = request_for(policy, std::to_string(budget));
   request.prompt_tokens = prompt;
-  return plan_replay(in_memory({{kSeven}}, 1).info(), "t", request);
+  return plan_replay(in_memory({{seven_rows}}, 1).info(), "t", request);
 }
 
 std::vector<std::string> seen(const std::string& policy, int budget, std::uint32_t prompt = 0) {
@@ -191,6 +191,26 @@ TEST_CASE(
         "h2o-lmeval:precision=fp16:heavy=" + std::to_string(hb) + ":recent=" + std::to_string(rb);
     check_visible(rows, policy, hb + rb, lmeval(rows, hb, rb, 0, true));
   }
+}
+
+TEST_CASE("heads that share a kept set are ranked by their mean row") {
+  const int n = 40;
+  const auto heads = random_layers(1, 2, n, Rows::sharp, 34)[0];
+  Matrix mean = heads[0];
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    for (std::size_t j = 0; j < mean.size(); ++j) mean[i][j] = (mean[i][j] + heads[1][i][j]) / 2;
+  }
+  const auto source = in_memory({heads}, 1);
+  const auto seen_by_both = [&](const std::string& policy) {
+    auto request = request_for(policy + ":heavy=5:recent=4", "9", Scope::group);
+    request.prompt_tokens = n / 2;
+    const auto plan = plan_replay(source.info(), "t", request);
+    return visible_sets(plan, all_steps(source, plan));
+  };
+  CHECK(seen_by_both("h2o-lmeval") == lmeval(mean, 5, 4));
+  CHECK(seen_by_both("h2o-lmeval-global") == lmeval_global(mean, 5, 4));
+  CHECK(seen_by_both("h2o-global") == all_seeing(mean, 5, 4));
+  CHECK(seen_by_both("h2o-mask") == masked(mean, n / 2, 5, 4));
 }
 
 TEST_CASE("FlexGen's slots fill up behind a prompt that is shorter than they are") {
