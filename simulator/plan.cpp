@@ -126,7 +126,7 @@ void check_unions(const ReplayPlan& plan) {
 }
 
 /// Whether a policy may hold every token at any budget: then a budget does not bound it.
-bool holds_all(const ReplayPlan& plan, CellPlan cell) {
+bool no_budget_bounds(const ReplayPlan& plan, CellPlan cell) {
   cell.given = {1};
   try {
     return traits_of(cell.policy, setting_of(plan, cell, 0)).capacity >= plan.tokens;
@@ -141,7 +141,7 @@ void resolve(const ReplayPlan& plan, CellPlan& cell) {
   cell.given = {budget};
   cell.traits = traits_of(cell.policy, setting_of(plan, cell, 0));
   const auto sees = [&] { return std::min(most_visible(cell.traits), plan.tokens); };
-  if (plan.match == Match::budget || sees() <= budget || holds_all(plan, cell)) return;
+  if (plan.match == Match::budget || sees() <= budget || no_budget_bounds(plan, cell)) return;
   const auto refuse = [&](const std::string& why) {
     throw std::invalid_argument("--match visible: policy " + cell.policy.text +
                                 " cannot be held to " + std::to_string(budget) +
