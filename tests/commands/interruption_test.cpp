@@ -1,0 +1,88 @@
+// Runs that end early: Ctrl-C, a reader that leaves, an input that shrinks.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
+
+#include "bench.hpp"
+#include "simulator/results.hpp"
+
+namespace kvreplay::testing {
+namespace {
+
+using Catch::Contains;
+
+TEST_CASE("Ctrl-C leaves results that are marked partial") {
+  const TemporaryFolder folder;
+  const auto trace = (folder / "t.h5").string();
+  const auto out = (folder / "r.h5").string();
+  REQUIRE(run_kvreplay("trace synth --tokens 128 --layers 64 --heads 32 --out '" + trace + "'")
+              .exit_code == 0);
+  // The signal comes some time after the plan is printed: by then some of the many small units are
+  // done, even where sanitizers slow them down, and most are not.
+  const std::string script =
+      "'" KVREPLAY_EXECUTABLE "' simulate '" + trace +
+      "' --policy topk-row,h2o,tova,random --budget 5%:95%:5% --threads 1 --out '" + out + "' >'" +
+      (folder / "log").string() + "' 2>'" + (folder / "err").string() +
+      "' & pid=$!; while ! grep -q memory '" + (folder / "log").string() +
+      "'; do sleep 0.01; done; sleep 0.6; "
+      "kill -INT $pid; wait $pid";
+  const int status = std::system(script.c_str());
+  CHECK(WEXITSTATUS(status) == 130);
+  CHECK_THAT(read_text(folder / "err"), Contains("interrupted; the results hold the units done"));
+  const auto results = read_hdf5_results(out);
+  CHECK(results.partial);
+  CHECK(!std::filesystem::exists(out + ".partial"));
+}
+
+TEST_CASE("Ctrl-C while budgets are dealt out leaves the traces that are done") {
+  const Bench bench;
+  REQUIRE(run_kvreplay("trace synth --tokens 512 --layers 8 --heads 32 --out '" +
+                       bench.path("u.h5") + "'")
+              .exit_code == 0);
+  const auto out = bench.path("r.h5");
+  // The second trace's plan is printed before its prompt is looked at.
+  const std::string script =
+      "'" KVREPLAY_EXECUTABLE "' simulate '" + bench.path("t.h5") + "' '" + bench.path("u.h5") +
+      "' --policy adakv --budget 5%:75%:5% --prompt-len 80 --threads 1 --out '" + out + "' >'" +
+      bench.path("log") + "' 2>'" + bench.path("err") + "' & pid=$!; until [ \"$(grep -c memory '" +
+      bench.path("log") + "')\" = 2 ]; do sleep 0.001; done; kill -INT $pid; wait $pid";
+  const int status = std::system(script.c_str());
+  CHECK(WEXITSTATUS(status) == 130);
+  CHECK_THAT(read_text(bench.path("err")), Contains("interrupted; the results hold the units"));
+  const auto results = read_hdf5_results(out);
+  CHECK(results.partial);
+  REQUIRE(!results.rows.empty());
+  CHECK((*results.rows.begin()).trace == "t.h5");
+}
+
+TEST_CASE("a reader of the output that leaves does not cost the results") {
+  const Bench bench;
+  const std::string script = "('" KVREPLAY_EXECUTABLE "' simulate '" + bench.path("t.h5") +
+                             "' --policy local --budget 20% --out '" + bench.path("r.h5") +
+                             "' 2>/dev/null; echo $? >'" + bench.path("code") + "') | true";
+  CHECK(std::system(script.c_str()) == 0);
+  while (read_text(bench.path("code")).empty())
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  // 0 where all was written before the reader left.
+  CHECK((read_text(bench.path("code")) == "4\n" || read_text(bench.path("code")) == "0\n"));
+  CHECK(!read_hdf5_results(bench.path("r.h5")).rows.empty());
+}
+
+TEST_CASE("a trace that shrinks while it is replayed is a bad input") {
+  const TemporaryFolder folder;
+  const auto trace = (folder / "t.h5").string();
+  const auto log = "'" + (folder / "log").string() + "'";
+  REQUIRE(run_kvreplay("trace synth --tokens 600 --layers 8 --heads 8 --out '" + trace + "'")
+              .exit_code == 0);
+  const auto run =
+      run_kvreplay("--version >/dev/null; '" KVREPLAY_EXECUTABLE "' simulate '" + trace +
+                   "' --policy topk-row,h2o,tova,random --budget 5%:95%:5% --threads 1 >" + log +
+                   " 2>'" + (folder / "err").string() + "' & pid=$!; while ! grep -q memory " +
+                   log + "; do sleep 0.01; done; truncate -s 4096 '" + trace + "'; wait $pid");
+  CHECK(run.exit_code == 3);
+  CHECK_THAT(read_text(folder / "err"),
+             Contains("an input file shrank") && Contains("run again on a whole copy"));
+}
+
+}  // namespace
+}  // namespace kvreplay::testing

@@ -1,0 +1,74 @@
+// kvreplay policies, and policies from shared libraries.
+#include <catch2/catch.hpp>
+#include <map>
+#include <regex>
+
+#include "bench.hpp"
+
+namespace kvreplay::testing {
+namespace {
+
+using Catch::Contains;
+
+TEST_CASE("policies are listed for people and for programs") {
+  const auto text = run_kvreplay("policies");
+  CHECK(text.exit_code == 0);
+  for (const auto* name : {"full", "local", "sinks", "h2o", "h2o-figure", "h2o-literal", "h2o-mean",
+                           "tova", "random", "topk-row"}) {
+    CHECK_THAT(text.out, Contains(std::string(name) + "\n    "));
+  }
+  const auto json = run_kvreplay("policies h2o --json");
+  CHECK_THAT(json.out, Contains("\"name\": \"h2o\"") && Contains("\"default\": \"renormalised\""));
+  CHECK(run_kvreplay("policies h3o").exit_code == 2);
+  CHECK_THAT(text.out, Contains("sentences  (protected)\n    ") &&
+                           Contains("heavy  (ranked)\n    ") && Contains("evict=after|before"));
+  CHECK_THAT(json.out, !Contains("protected part"));
+  CHECK_THAT(run_kvreplay("policies --json").out, Contains("\"kind\": \"protected part\""));
+  CHECK_THAT(run_kvreplay("policies sinks:4+random").out,
+             Contains("sinks:4+random\n    ") && Contains("seed  ") && !Contains("(ranked)"));
+  CHECK_THAT(run_kvreplay("help policies").out, Contains("sinks:4+recent:0.5+heavy"));
+}
+
+TEST_CASE("simulate and policies take policies from shared libraries") {
+  const Bench bench;
+  const std::string library =
+      "--policy-library '" + std::string(KVREPLAY_POLICY_LIBRARIES) + "/fading_attention.so' ";
+  const auto run = bench.simulate(library +
+                                  "--policy h2o-figure,fading-attention:fade=1,fading-attention "
+                                  "--budget 25% --csv '" +
+                                  bench.path("r.csv") + "'");
+  CHECK(run.err.empty());
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("fading-attention:fade=0.98:recent=0"));
+  // Attention that does not fade is H2O's.
+  const auto csv = read_text(bench.path("r.csv"));
+  std::map<std::string, std::string> losses;
+  for (const std::string policy : {"h2o-figure", "fading-attention:fade=1", "fading-attention"}) {
+    std::smatch found;
+    REQUIRE(std::regex_search(
+        csv, found, std::regex("t.h5," + policy + ",[^,]*,head,25%,24,,,mass_loss,mean,([^,]*),")));
+    losses[policy] = found[1];
+  }
+  CHECK(losses["h2o-figure"] == losses["fading-attention:fade=1"]);
+  CHECK(losses["h2o-figure"] != losses["fading-attention"]);
+  CHECK_THAT(run_kvreplay("policies " + library + "fading-attention").out,
+             Contains("old rows counting less") && Contains("a number from 0 to 1; default: 0.98"));
+  const auto wrong = bench.simulate("--policy-library '" + bench.path("t.h5") + "'");
+  CHECK(wrong.exit_code == 2);
+  CHECK_THAT(wrong.err, Contains("policy library ") && Contains("t.h5: "));
+  std::filesystem::copy(std::string(KVREPLAY_POLICY_LIBRARIES) + "/fading_attention.so",
+                        bench.path("mine.so"));
+  const auto same = bench.simulate("--policy-library '" + bench.path("mine.so") +
+                                   "' --overwrite --csv '" + bench.path("mine.so") + "'");
+  CHECK(same.exit_code == 2);
+  CHECK_THAT(same.err, Contains("is the same file as the policy library; choose another name"));
+  const auto bad =
+      bench.simulate("--policy-library '" + std::string(KVREPLAY_POLICY_LIBRARIES) +
+                     "/faulty_bad_victim.so' --policy faulty --out '" + bench.path("bad.h5") + "'");
+  CHECK(bad.exit_code == 2);
+  CHECK_THAT(bad.err, Contains("victim() must answer 0 to "));
+  CHECK(!std::filesystem::exists(bench.path("bad.h5")));
+}
+
+}  // namespace
+}  // namespace kvreplay::testing
