@@ -236,7 +236,9 @@ std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& set
   return std::make_unique<PromptChoice>(
       Parts{.ranked = tokens - window, .recent = window},
       std::make_unique<CakeScores>(window, gamma, setting), setting,
-      Traits{.parameters = "window=" + std::to_string(window) + ":gamma=" + number_text(gamma) +
+      Traits{.history_bytes =
+                 window * sizeof(double) * (std::uint64_t{setting.tokens} + setting.prompt_tokens),
+             .parameters = "window=" + std::to_string(window) + ":gamma=" + number_text(gamma) +
                            ":tau1=" + number_text(arguments.real("tau1", 1)) +
                            ":tau2=" + number_text(arguments.real("tau2", 1))},
       std::make_unique<WindowMeans>(window, setting));

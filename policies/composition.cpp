@@ -205,6 +205,7 @@ std::unique_ptr<CachePolicy> composed(Parts parts, Ranked ranked, std::string pa
                                        Traits{.rows = ranked.rows,
                                               .evicts_first = evicts_first,
                                               .leaves_room = leaves_room,
+                                              .history_bytes = ranked.history_bytes,
                                               .parameters = std::move(parameters)});
 }
 

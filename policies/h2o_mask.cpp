@@ -25,7 +25,7 @@ class MaskedH2o final : public RowChoice {
  public:
   MaskedH2o(const Parts& parts, const Setting& setting)
       : RowChoice({.capacity = parts.recent == 0 ? setting.tokens : parts.ranked + parts.recent,
-                   .rows = RowForm::raw,
+                   .rows = RowForm::renormalised,
                    .counts_newcomer = parts.recent == 0 || masks_from_the_prompt_on(parts, setting),
                    .whole_prompt = true,
                    .parameters = "heavy=" + std::to_string(parts.ranked) +
@@ -34,7 +34,7 @@ class MaskedH2o final : public RowChoice {
         recent_(parts.recent),
         prompt_tokens_(setting.prompt_tokens) {}
 
-  void choose(std::uint32_t step, std::span<const double> row,
+  void choose(std::uint32_t step, std::span<const double> /*row*/,
               std::vector<std::uint32_t>& tokens) override {
     if (masks_) {
       tokens = next_;
@@ -42,9 +42,12 @@ class MaskedH2o final : public RowChoice {
       tokens.resize(step);
       std::iota(tokens.begin(), tokens.end(), 0U);
     }
+  }
+  void observe(const Held& held, std::span<const double> weights) override {
     if (recent_ == 0) return;
-    add(step, row, tokens);
-    const std::uint32_t seen = step + 1;
+    const std::uint32_t seen = held.step + 1;
+    scores_.resize(seen);
+    for (std::size_t at = 0; at < weights.size(); ++at) scores_[held.tokens[at]] += weights[at];
     masks_ = seen >= prompt_tokens_ && seen > heavy_ + recent_;
     if (masks_) mask(seen);
   }
@@ -53,15 +56,6 @@ class MaskedH2o final : public RowChoice {
   }
 
  private:
-  void add(std::uint32_t step, std::span<const double> row,
-           const std::vector<std::uint32_t>& tokens) {
-    double mass = row[step];
-    for (const auto token : tokens) mass += row[token];
-    const double scale = mass > 0 ? 1 / mass : 0;
-    for (const auto token : tokens) scores_[token] += row[token] * scale;
-    scores_.push_back(row[step] * scale);
-  }
-
   /// Of `seen` tokens so far.
   void mask(std::uint32_t seen) {
     const std::uint32_t older = seen - recent_;

@@ -68,7 +68,7 @@ std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& set
   return std::make_unique<Composition>(
       parts,
       std::make_unique<NoisyRanking>(tau, delta, setting.prompt_tokens, unit_seed(seed, setting)),
-      Traits{.rows = RowForm::raw,
+      Traits{.rows = RowForm::renormalised,
              .whole_prompt = true,
              .parameters = "heavy=" + std::to_string(parts.ranked) +
                            ":recent=" + std::to_string(parts.recent) + ":tau=" + number_text(tau) +

@@ -17,9 +17,10 @@
 // evicted before the prompt's last query has seen all of it; then the host evicts as in 4.
 //
 // A RowChoice chooses afresh which earlier tokens each row sees. At every step the host calls
-// choose() with the whole row and checks that the tokens ascend, are earlier than i and no more
-// than traits().capacity; query i sees them and itself. While the prompt is attended in full the
-// host calls choose() too, and lets the query see everything, whatever was chosen.
+// choose() and checks that the tokens ascend, are earlier than i and no more than
+// traits().capacity; query i sees them and itself. While the prompt is attended in full the host
+// calls choose() too, and lets the query see everything, whatever was chosen. Then it calls
+// observe() as in 3., with what query i gave to all that it saw.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +53,7 @@ enum class Pooling { mean, sum, max };
 /// Whether the prompt's tokens come one by one into a bounded cache, or attend all before them.
 enum class Prefill { stream, full };
 
-/// What a policy is shown of a row: nothing, the row as recorded, or divided by its visible mass.
+/// What a policy observes of a row: nothing, the weights as recorded, or divided by their sum.
 enum class RowForm { none, raw, renormalised };
 
 /// Where a policy object stands, known before the first row.
@@ -74,15 +75,17 @@ struct Setting {
 
 /// What the host must know of a policy.
 struct Traits {
-  std::uint32_t capacity = 0;      ///< most tokens held after a step
-  RowForm rows = RowForm::none;    ///< what observe() or choose() is given
-  bool sees_newcomer = true;       ///< whether query i sees token i once the cache is full
-  bool protects_newcomer = false;  ///< whether token i always outlives step i
-  bool evicts_first = false;       ///< before query i attends, not after
-  bool counts_newcomer = false;    ///< whether the capacity has room for token i at every step
-  bool leaves_room = false;        ///< may give up or not choose a token that it had room for
-  bool whole_prompt = false;       ///< by definition, whatever Setting::prefill says
-  std::string parameters = {};     ///< as resolved for this budget, "heavy=54:recent=55"
+  std::uint32_t capacity = 0;       ///< most tokens held after a step
+  RowForm rows = RowForm::none;     ///< what observe() is given
+  bool foresees = false;            ///< a RowChoice is shown the row that it chooses for
+  bool sees_newcomer = true;        ///< whether query i sees token i once the cache is full
+  bool protects_newcomer = false;   ///< whether token i always outlives step i
+  bool evicts_first = false;        ///< before query i attends, not after
+  bool counts_newcomer = false;     ///< whether the capacity has room for token i at every step
+  bool leaves_room = false;         ///< may give up or not choose a token that it had room for
+  bool whole_prompt = false;        ///< by definition, whatever Setting::prefill says
+  std::uint64_t history_bytes = 0;  ///< held of past rows at most, beside some numbers per token
+  std::string parameters = {};      ///< as resolved for this budget, "heavy=54:recent=55"
 };
 
 /// Most tokens that a query attends, itself included; not of a prompt that is attended in full.
@@ -128,10 +131,13 @@ class RowChoice {
 
   const Traits& traits() const { return traits_; }
 
-  /// `row` holds the step + 1 weights of query `step`; `tokens` comes with the last choice and is
-  /// replaced by the new one.
+  /// `row` holds the step + 1 raw weights of query `step`, pooled where heads share the choice;
+  /// it is empty unless traits().foresees. `tokens` comes with the last choice and is replaced by
+  /// the new one.
   virtual void choose(std::uint32_t step, std::span<const double> row,
                       std::vector<std::uint32_t>& tokens) = 0;
+  /// As CachePolicy::observe(); the held are what query `held.step` saw, itself included.
+  virtual void observe(const Held& /*held*/, std::span<const double> /*weights*/) {}
   /// As CachePolicy::state_bytes().
   virtual std::optional<std::size_t> state_bytes() const { return std::nullopt; }
 

@@ -45,6 +45,7 @@ struct Ranked {
   std::unique_ptr<Ranking> ranking;
   RowForm rows = RowForm::none;
   std::string parameters = {};
+  std::uint64_t history_bytes = 0;  ///< as in Traits
 };
 
 /// The first candidate whose value is smallest; `values` by slot.

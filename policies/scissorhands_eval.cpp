@@ -23,7 +23,6 @@ struct Rule {
   std::uint32_t window = 0;
   std::uint32_t recent = 0;
   std::uint32_t percentile = 0;
-  bool renormalises = false;
 };
 
 class StandingOut final : public RowChoice {
@@ -36,41 +35,43 @@ class StandingOut final : public RowChoice {
   void choose(std::uint32_t step, std::span<const double> row,
               std::vector<std::uint32_t>& tokens) override {
     tokens.clear();
-    double mass = row[step];
     for (std::uint32_t token = 0; token < step; ++token) {
       const bool seen = step < kFirstMasked || step - token <= rule_.recent ||
                         step - last_[token] <= rule_.window;
-      if (!seen) continue;
-      tokens.push_back(token);
-      mass += row[token];
+      if (seen) tokens.push_back(token);
     }
-    note(step, row, tokens, mass);
+    last_.push_back(kNever);
+    threshold_ = threshold(row);
+    if (observes(step)) return;
+    for (std::uint32_t token = 0; token <= step; ++token) judge(step, token, row[token]);
+  }
+  void observe(const Held& held, std::span<const double> weights) override {
+    if (!observes(held.step)) return;
+    for (std::size_t at = 0; at < weights.size(); ++at) {
+      judge(held.step, held.tokens[at], weights[at]);
+    }
   }
   std::optional<std::size_t> state_bytes() const override {
     return last_.size() * sizeof(last_[0]);
   }
 
  private:
-  /// Which tokens stand out in this row.
-  void note(std::uint32_t step, std::span<const double> row,
-            const std::vector<std::uint32_t>& tokens, double mass) {
+  /// Whether this row is judged as it was seen.
+  bool observes(std::uint32_t step) const {
+    return traits().rows == RowForm::renormalised && step >= kFirstMasked;
+  }
+  double threshold(std::span<const double> row) {
     // percentile=100 leaves no place to look in: nothing is above.
-    double threshold = std::numeric_limits<double>::infinity();
-    if (rank_ > 0) threshold = rank_ > row.size() ? 0 : selection_.kth_largest(row, rank_).weight;
-    last_.push_back(kNever);
-    const auto judge = [&](std::uint32_t token, double weight) {
-      if (weight > threshold) last_[token] = step;
-    };
-    if (rule_.renormalises && step >= kFirstMasked) {
-      for (const auto token : tokens) judge(token, mass > 0 ? row[token] / mass : 0);
-      judge(step, mass > 0 ? row[step] / mass : 0);
-    } else {
-      for (std::uint32_t token = 0; token <= step; ++token) judge(token, row[token]);
-    }
+    if (rank_ == 0) return std::numeric_limits<double>::infinity();
+    return rank_ > row.size() ? 0 : selection_.kth_largest(row, rank_).weight;
+  }
+  void judge(std::uint32_t step, std::uint32_t token, double weight) {
+    if (weight > threshold_) last_[token] = step;
   }
 
   Rule rule_;
-  std::uint32_t rank_;  // of the threshold among the row's weights, from the largest down, from 1
+  std::uint32_t rank_;    // of the threshold among the row's weights, from the largest down, from 1
+  double threshold_ = 0;  // of the current row
   std::vector<std::int64_t> last_;  // by token: the last row in which it stood out
   Selection<double> selection_;
 };
@@ -84,12 +85,12 @@ std::unique_ptr<RowChoice> make(const Arguments& arguments, const Setting& setti
   const std::string rows = arguments.choice("rows", "raw");
   const Rule rule{.window = at_most_n("window", 100),
                   .recent = at_most_n("recent", 10),
-                  .percentile = static_cast<std::uint32_t>(percentile),
-                  .renormalises = rows == "renormalised"};
+                  .percentile = static_cast<std::uint32_t>(percentile)};
   return std::make_unique<StandingOut>(
       rule, setting.tokens,
       Traits{.capacity = setting.tokens,
-             .rows = RowForm::raw,
+             .rows = rows == "renormalised" ? RowForm::renormalised : RowForm::none,
+             .foresees = true,
              .leaves_room = true,
              .parameters = "window=" + std::to_string(rule.window) +
                            ":recent=" + std::to_string(rule.recent) +

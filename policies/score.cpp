@@ -204,13 +204,13 @@ Ranked ranked_by_score(std::string_view policy, const Arguments& arguments, cons
   if (score.form == Score::Form::window && score.window >= setting.tokens) {
     score.form = Score::Form::sum;
   }
-  std::unique_ptr<Ranking> ranking;
   if (score.form == Score::Form::window) {
-    ranking = std::make_unique<WindowRanking>(score);
-  } else {
-    ranking = std::make_unique<AccumulatedRanking>(score);
+    const std::uint64_t prompt = setting.prefill == Prefill::full ? setting.prompt_tokens : 0;
+    const std::uint64_t held = std::max<std::uint64_t>(prompt, setting.budget.tokens + 1ULL);
+    return {std::make_unique<WindowRanking>(score), score.rows, text,
+            WindowRanking::bytes(score, std::min<std::uint64_t>(held, setting.tokens))};
   }
-  return {std::move(ranking), score.rows, text};
+  return {std::make_unique<AccumulatedRanking>(score), score.rows, text};
 }
 
 }  // namespace kvreplay

@@ -8,7 +8,7 @@ namespace {
 
 class TopkRow final : public RowChoice {
  public:
-  explicit TopkRow(Budget budget) : RowChoice({.capacity = budget.tokens, .rows = RowForm::raw}) {}
+  explicit TopkRow(Budget budget) : RowChoice({.capacity = budget.tokens, .foresees = true}) {}
 
   void choose(std::uint32_t step, std::span<const double> row,
               std::vector<std::uint32_t>& tokens) override {

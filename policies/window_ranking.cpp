@@ -8,7 +8,7 @@ WindowRanking::WindowRanking(const Score& score)
     : NumberRanking(0), score_(score), block_(score.window) {}
 
 std::optional<std::size_t> WindowRanking::state_bytes() const {
-  return columns_.size() * block_.size() * sizeof(double);
+  return bytes(score_, columns_.size());
 }
 
 void WindowRanking::update(const Held& held, std::span<const double> weights) {

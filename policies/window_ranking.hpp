@@ -12,6 +12,10 @@ namespace kvreplay {
 class WindowRanking final : public NumberRanking {
  public:
   explicit WindowRanking(const Score& score);
+  /// What it remembers of rows when `tokens` are held.
+  static std::uint64_t bytes(const Score& score, std::uint64_t tokens) {
+    return tokens * score.window * sizeof(double);
+  }
   std::optional<std::size_t> state_bytes() const override;
 
  private:

@@ -21,6 +21,7 @@ std::vector<std::string> own_axes(const CellPlan& cell) {
   if (traits.rows != RowForm::none && !said) {
     axes.push_back("rows " + std::string(name(traits.rows)));
   }
+  if (traits.foresees) axes.emplace_back("knows the row it chooses for");
   if (!evicts) {
     axes.emplace_back("nothing leaves for good");
   } else {

@@ -64,43 +64,14 @@ void Cell::step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace&
   const bool hides_newcomer = !full && !traits.sees_newcomer && held_before >= traits.capacity;
   if (!hides_newcomer) kept_.append(i);
   if (traits.evicts_first && !full) evict(i);
-  const std::uint32_t visible = kept_.size();
-  const bool sees_all = visible == i + 1;
   // A cache that holds the whole sequence never asks its policy.
   const RowForm form = holds_all(plan_, traits) ? RowForm::none : traits.rows;
-
-  const bool shared = rows.size() > 1;
-  if (form != RowForm::none && shared) {
-    std::fill_n(workspace.shared_weights.begin(), visible, 0.0);
-  }
-  for (const RowView& row : rows) {
-    if (sees_all && measures(i)) measure_whole_row(row);
-    double* const weights = workspace.weights.data();
-    double sum = row.sum;
-    if (!sees_all && (measures(i) || form != RowForm::none)) {
-      sum = gather_row(row.weights.data(), kept_.tokens(), weights);
-      if (measures(i)) measure_row(i, row, sum);
-    } else if (form != RowForm::none) {
-      copy_row(row.weights, weights);
-    }
-    if (form == RowForm::none) continue;
-    double scale = 1;
-    if (form == RowForm::renormalised) {
-      if (!(sum > 0)) ++zero_mass_rows_;
-      scale = sum > 0 ? 1 / sum : 0;
-    }
-    const std::span seen(weights, visible);
-    if (scale != 1) {
-      for (double& weight : seen) weight *= scale;
-    }
-    if (shared) pool_row(plan_.pooling, seen, workspace.shared_weights);
-  }
+  const auto visible = kept_.size();
+  const auto weights = attend(i, rows, form, workspace);
   if (hides_newcomer) kept_.append(i);
   if (form != RowForm::none) {
-    const std::span seen(shared ? workspace.shared_weights : workspace.weights);
-    if (shared) finish_pool(plan_.pooling, rows.size(), seen.first(visible));
     const PolicyClock::Lap lap(clock_);
-    cache_->observe({i, kept_.tokens()}, seen.first(visible));
+    cache_->observe({i, kept_.tokens()}, weights);
   }
   if (!traits.evicts_first ? i + 1 >= full_rows_ : i + 1 == full_rows_) evict(i);
   if (measures(i)) {
@@ -108,6 +79,39 @@ void Cell::step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace&
                                     [i](std::uint32_t token) { return token != i; });
     measure_set(i, visible, held_before == 0 ? 0 : static_cast<double>(left) / held_before);
   }
+}
+
+std::span<const double> Cell::attend(std::uint32_t i, std::span<const RowView> rows, RowForm form,
+                                     Workspace& workspace) {
+  const std::uint32_t visible = kept_.size();
+  const bool sees_all = visible == i + 1;
+  const std::span weights = std::span(workspace.weights).first(visible);
+  const std::span shared_weights = std::span(workspace.shared_weights).first(visible);
+  const bool shared = rows.size() > 1;
+  if (form != RowForm::none && shared) std::fill(shared_weights.begin(), shared_weights.end(), 0.0);
+  for (const RowView& row : rows) {
+    if (sees_all && measures(i)) measure_whole_row(row);
+    double sum = row.sum;
+    if (!sees_all && (measures(i) || form != RowForm::none)) {
+      sum = gather_row(row.weights.data(), kept_.tokens(), weights.data());
+      if (measures(i)) measure_row(i, row, sum);
+    } else if (form != RowForm::none) {
+      copy_row(row.weights, weights.data());
+    }
+    if (form == RowForm::none) continue;
+    double scale = 1;
+    if (form == RowForm::renormalised) {
+      if (!(sum > 0)) ++zero_mass_rows_;
+      scale = sum > 0 ? 1 / sum : 0;
+    }
+    if (scale != 1) {
+      for (double& weight : weights) weight *= scale;
+    }
+    if (shared) pool_row(plan_.pooling, weights, shared_weights);
+  }
+  if (!shared) return weights;
+  if (form != RowForm::none) finish_pool(plan_.pooling, rows.size(), shared_weights);
+  return shared_weights;
 }
 
 void Cell::evict(std::uint32_t i) {
@@ -136,18 +140,13 @@ void Cell::evict(std::uint32_t i) {
 }
 
 void Cell::step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace) {
-  const std::span total(workspace.shared_weights.data(), i + 1);
-  copy_row(rows[0].weights, total.data());
-  for (const RowView& row : rows.subspan(1)) {
-    copy_row(row.weights, workspace.weights.data());
-    pool_row(plan_.pooling, std::span(workspace.weights).first(i + 1), total);
-  }
-  finish_pool(plan_.pooling, rows.size(), total);
+  const Traits& traits = choice_->traits();
   auto& chosen = workspace.chosen;
   chosen.assign(kept_.tokens().begin(), kept_.tokens().end());
+  const auto row = traits.foresees ? pool(rows, workspace) : std::span<const double>();
   {
     const PolicyClock::Lap lap(clock_);
-    choice_->choose(i, total, chosen);
+    choice_->choose(i, row, chosen);
   }
   if (i < full_rows_) {
     chosen.resize(i);
@@ -161,20 +160,27 @@ void Cell::step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace
   chosen.push_back(i);
   kept_.replace(chosen);
   const std::uint32_t left = kept_.bits().missing(before_.words());
-  if (measures(i)) {
-    for (const RowView& row : rows) {
-      if (chosen.size() == i + 1) {
-        measure_whole_row(row);
-      } else {
-        measure_row(i, row, gather_row(row.weights.data(), chosen, workspace.weights.data()));
-      }
-    }
+  const std::uint32_t visible = kept_.size();
+  const auto weights = attend(i, rows, traits.rows, workspace);
+  if (traits.rows != RowForm::none) {
+    const PolicyClock::Lap lap(clock_);
+    choice_->observe({i, kept_.tokens()}, weights);
   }
-  const auto visible = static_cast<std::uint32_t>(chosen.size());
   kept_.erase(Slot{visible - 1});
   if (measures(i)) {
     measure_set(i, visible, held_before == 0 ? 0 : static_cast<double>(left) / held_before);
   }
+}
+
+std::span<const double> Cell::pool(std::span<const RowView> rows, Workspace& workspace) const {
+  const std::span pooled = std::span(workspace.shared_weights).first(rows[0].weights.size());
+  copy_row(rows[0].weights, pooled.data());
+  for (const RowView& row : rows.subspan(1)) {
+    copy_row(row.weights, workspace.weights.data());
+    pool_row(plan_.pooling, std::span(workspace.weights).first(pooled.size()), pooled);
+  }
+  finish_pool(plan_.pooling, rows.size(), pooled);
+  return pooled;
 }
 
 void Cell::check_choice(std::uint32_t i, std::span<const std::uint32_t> chosen) const {

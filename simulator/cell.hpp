@@ -21,7 +21,7 @@ namespace kvreplay {
 /// Scratch space that the cells of one thread share.
 struct Workspace {
   explicit Workspace(std::uint32_t tokens) : weights(tokens), shared_weights(tokens) {}
-  std::vector<double> weights;         ///< one head's visible weights
+  std::vector<double> weights;         ///< of one head
   std::vector<double> shared_weights;  ///< pooled over the unit's heads
   std::vector<std::uint32_t> chosen;
 };
@@ -55,6 +55,11 @@ class Cell {
   void add(std::size_t metric, double sample);
   void step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace);
   void step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace);
+  /// Query i sees the kept tokens: measures that, and returns what the policy may observe of it.
+  std::span<const double> attend(std::uint32_t i, std::span<const RowView> rows, RowForm form,
+                                 Workspace& workspace);
+  /// The raw rows, pooled.
+  std::span<const double> pool(std::span<const RowView> rows, Workspace& workspace) const;
   void evict(std::uint32_t i);
   void check_choice(std::uint32_t i, std::span<const std::uint32_t> chosen) const;
   void measure_row(std::uint32_t i, const RowView& row, double visible_sum);

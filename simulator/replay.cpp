@@ -247,7 +247,8 @@ std::uint64_t estimated_bytes(const ReplayPlan& plan, unsigned threads) {
   const std::uint64_t measured = counts * (workers * together + 1 + (by_layer ? open : 0)) +
                                  metrics * sizeof(Sums) * (open * per_layer + layers);
   // Kept sets, scores and what regret remembers.
-  const std::uint64_t remembered = cells * (20 * n + (n * plan.needed.size() + 7) / 8);
+  std::uint64_t remembered = cells * (20 * n + (n * plan.needed.size() + 7) / 8);
+  for (const auto& cell : plan.cells) remembered += cell.traits.history_bytes;
   const std::uint64_t scratch = workers * (2 * kSlabValues * sizeof(float) + together * remembered);
   const std::uint64_t places = 1 + (by_layer ? layers : 0) + (details_units(plan) ? units : 0);
   return measured + scratch + series_bytes(plan, threads) +

@@ -23,7 +23,8 @@ TEST_CASE("simulate says what its policies do where others do otherwise") {
                                "           published for --scope layer"));
   CHECK_THAT(run.out, Contains("h2o-literal  (rows renormalised, newcomer may leave, V_i: k tokens "
                                "once full, without the newcomer)\n"));
-  CHECK_THAT(run.out, Contains("topk-row  (rows raw, nothing leaves for good)\n"));
+  CHECK_THAT(run.out,
+             Contains("topk-row  (knows the row it chooses for, nothing leaves for good)\n"));
   CHECK_THAT(run.out, Contains("run once: 24 is 25%, 48 is 50%\n"));
   const auto manifest = read_hdf5_results(bench.path("r.h5")).manifest_json;
   CHECK_THAT(manifest, Contains("\"ties\": \"the lowest index leaves\"") &&

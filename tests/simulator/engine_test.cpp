@@ -329,6 +329,19 @@ TEST_CASE("the outcome is the same for any number of threads") {
   }
 }
 
+TEST_CASE("rows that gave all their mass to what is gone are counted") {
+  // Each query attends itself alone, and row 120 token 5 alone, which all of these have lost.
+  std::vector<std::vector<double>> matrix(130, std::vector<double>(130, 0.0));
+  for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i][i == 120 ? 5 : i] = 1;
+  const auto rows = in_memory({{matrix}}, 1);
+  auto request = request_for(
+      "h2o,h2o-mask,keyformer,scissorhands-eval:rows=renormalised:window=10:recent=2,h2o:rows=raw",
+      "4");
+  request.prompt_tokens = 6;
+  const auto outcome = replay(rows, plan_replay(rows.info(), "t", request), 1, {});
+  CHECK(outcome.zero_mass_rows == std::vector<std::uint64_t>{1, 1, 1, 1, 0});
+}
+
 TEST_CASE("a stopped replay keeps the units that are done") {
   const auto rows = in_memory(random_layers(2, 3, 40, Rows::smooth, 17), 3);
   const auto plan = plan_replay(rows.info(), "t", request_for("h2o", "5"));

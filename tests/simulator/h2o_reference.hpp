@@ -98,15 +98,17 @@ inline Visible lmeval_global(const Matrix& rows, int hb, int rb) {
   return visible;
 }
 
-/// Row (c), m tokens of prompt.
-inline Visible masked(const Matrix& rows, int m, int hb, int rb) {
-  const int n = static_cast<int>(rows.size());
+/// Row (c), m tokens of prompt; heads that share a kept set add the mean of what each would add.
+inline Visible masked(const std::vector<Matrix>& heads, int m, int hb, int rb) {
+  const int n = static_cast<int>(heads[0].size());
   Visible visible;
   std::map<int, double> scores;
   Tokens next = {0};
   for (int t = 0; t < n; ++t) {
     visible.push_back(next);
-    add_renormalised(rows, t, next, scores);
+    std::map<int, double> sums;
+    for (const auto& rows : heads) add_renormalised(rows, t, next, sums);
+    for (const auto& [j, sum] : sums) scores[j] += sum / static_cast<double>(heads.size());
     next = between(0, t + 1);
     if (t + 1 < m || t + 1 <= hb + rb || rb == 0) continue;
     const Tokens kept = top(between(0, t - rb), hb, scores);

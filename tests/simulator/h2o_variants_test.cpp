@@ -168,7 +168,7 @@ TEST_CASE("variants of a prompt agree with the reference") {
            {std::pair(half_k, k - half_k), {k, 0}, {0, k}, {std::min(2, k), (k - 1) / 2}}) {
         const std::string parts =
             ":heavy=" + std::to_string(heavy) + ":recent=" + std::to_string(recent);
-        check_visible(rows, "h2o-mask" + parts, k, masked(rows, prompt, heavy, recent), prompt);
+        check_visible(rows, "h2o-mask" + parts, k, masked({rows}, prompt, heavy, recent), prompt);
         check_visible(rows, "h2o-drop" + parts, k, dropping(rows, prompt, heavy, recent), prompt);
       }
       const int heavy = (k + 1) / 2;
@@ -210,7 +210,7 @@ TEST_CASE("heads that share a kept set are ranked by their mean row") {
   CHECK(seen_by_both("h2o-lmeval") == lmeval(mean, 5, 4));
   CHECK(seen_by_both("h2o-lmeval-global") == lmeval_global(mean, 5, 4));
   CHECK(seen_by_both("h2o-global") == all_seeing(mean, 5, 4));
-  CHECK(seen_by_both("h2o-mask") == masked(mean, n / 2, 5, 4));
+  CHECK(seen_by_both("h2o-mask") == masked(heads, n / 2, 5, 4));
 }
 
 TEST_CASE("FlexGen's slots fill up behind a prompt that is shorter than they are") {

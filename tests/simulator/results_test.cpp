@@ -221,6 +221,12 @@ TEST_CASE("rows tell a trace's story from the whole to the head") {
   request.detail = Detail::overall;
   const auto brief = plan_replay(rows.info(), "t.h5", request);
   CHECK(estimated_bytes(brief, 2) < estimated_bytes(plan, 2));
+  const auto windowed = [&](const std::string& window) {
+    const auto one = request_for("h2o:score=window:window=" + window, "5");
+    return estimated_bytes(plan_replay(rows.info(), "t.h5", one), 1);
+  };
+  // Three rows more of five held tokens and the newcomer.
+  CHECK(windowed("10") - windowed("7") == 3 * 6 * sizeof(double));
   REQUIRE(all.rows.size() == 9 * kPerSet);
   CHECK(all.rows[0].statistic == "mean");
   CHECK(!all.rows[0].layer);
