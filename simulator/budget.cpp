@@ -117,8 +117,8 @@ std::vector<ResolvedBudget> resolve_budgets(const std::vector<BudgetRequest>& re
     }
     if (tokens > n) {
       throw std::invalid_argument("budget " + request.text() + " is above the " +
-                                  std::to_string(n) + " tokens of " + std::string(trace) +
-                                  "; 100% is the most");
+                                  std::to_string(n) + (n == 1 ? " token of " : " tokens of ") +
+                                  std::string(trace) + "; 100% is the most");
     }
     const Budget budget{static_cast<std::uint32_t>(tokens)};
     const auto known = std::find_if(budgets.begin(), budgets.end(), [&](const auto& other) {

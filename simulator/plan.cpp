@@ -142,22 +142,25 @@ void resolve(const ReplayPlan& plan, CellPlan& cell) {
   cell.traits = traits_of(cell.policy, setting_of(plan, cell, 0));
   const auto sees = [&] { return std::min(most_visible(cell.traits), plan.tokens); };
   if (plan.match == Match::budget || sees() <= budget || no_budget_bounds(plan, cell)) return;
-  const auto refuse = [&](const std::string& why) {
-    throw std::invalid_argument("--match visible: policy " + cell.policy.text +
-                                " cannot be held to " + std::to_string(budget) +
-                                (budget == 1 ? " visible token: " : " visible tokens: ") + why);
-  };
-  while (--cell.given.tokens > 0) {
+  // What is shown need not fall with what is given (of 100 tokens fixed shows 31 at 30, but 30 at
+  // 31): a bisection could pass the largest setting by.
+  std::string fewer;  // why less cannot be given
+  while (fewer.empty() && --cell.given.tokens > 0) {
     try {
       cell.traits = traits_of(cell.policy, setting_of(plan, cell, 0));
     } catch (const std::invalid_argument& error) {
-      refuse(error.what());
+      fewer = " (with " + std::to_string(cell.given.tokens) + ", " + error.what() + ")";
     }
-    if (sees() <= budget) return;
+    if (fewer.empty() && sees() <= budget) return;
   }
-  const std::string shown = "shows a query up to " + std::to_string(sees());
-  refuse(budget == 1 ? "it " + shown + "; take a budget of 2 or more"
-                     : "even a budget of 1 " + shown);
+  // The traits are those of the least that can be given: a budget of all that it shows will do.
+  const std::uint32_t least = cell.given.tokens + 1;
+  throw std::invalid_argument(
+      "--match visible: policy " + cell.policy.text + " cannot be held to " +
+      std::to_string(budget) + (budget == 1 ? " visible token: " : " visible tokens: ") +
+      (least == budget ? "it" : "even a budget of " + std::to_string(least)) +
+      " shows a query up to " + std::to_string(sees()) + "; take a budget of " +
+      std::to_string(sees()) + " or more" + fewer);
 }
 
 void check_needs(const PolicyEntry& policy, const ReplayPlan& plan) {
@@ -210,12 +213,14 @@ void check_sharers(const PolicyEntry& policy, const ReplayPlan& plan, const Trac
 void check_prompt(const ReplayPlan& plan, const Traits& traits, std::string_view policy) {
   if (!traits.whole_prompt && plan.prefill == Prefill::stream) return;
   if (plan.prompt_tokens > 0 && plan.prompt_tokens < plan.tokens) return;
+  const std::string lacks = plan.prompt_tokens == 0 ? "no prompt" : "no token behind its prompt";
+  std::string advice = "; give the length of the prompt, --prompt-len 1";
+  if (plan.tokens > 2) advice += " to " + std::to_string(plan.tokens - 1);
   throw std::invalid_argument(
       (traits.whole_prompt ? "policy " + std::string(policy) + " evicts after"
                            : std::string("--prefill full evicts after")) +
       " the whole prompt, and " + plan.trace + " has " +
-      (plan.prompt_tokens == 0 ? "no prompt" : "no token behind its prompt") +
-      "; give the length of the prompt, --prompt-len 1 to " + std::to_string(plan.tokens - 1));
+      (plan.tokens == 1 ? "one token only; take a longer trace" : lacks + advice));
 }
 
 }  // namespace
@@ -307,8 +312,8 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
   if (plan.tokens == 0) throw std::invalid_argument(plan.trace + " holds no rows");
   if (plan.prompt_tokens > plan.tokens) {
     throw std::invalid_argument("--prompt-len " + std::to_string(plan.prompt_tokens) +
-                                " is above the " + std::to_string(plan.tokens) + " tokens of " +
-                                plan.trace);
+                                " is above the " + std::to_string(plan.tokens) +
+                                (plan.tokens == 1 ? " token of " : " tokens of ") + plan.trace);
   }
   if (plan.unions) check_unions(plan);
   const auto budgets = resolve_budgets(request.budgets, info.tokens, plan.prompt_tokens, trace);

@@ -175,6 +175,15 @@ TEST_CASE("a trace of one token replays") {
   CHECK(run.err.empty());
   CHECK(run.exit_code == 0);
   CHECK_THAT(run.out, Contains("topk-row  0.0000"));
+  const auto refused = [&](const std::string& options, const std::string& why) {
+    const auto one = run_kvreplay("simulate '" + trace + "' " + options);
+    CHECK(one.exit_code == 2);
+    CHECK_THAT(one.err, Contains(why));
+  };
+  refused("--prefill full", "has one token only; take a longer trace");
+  refused("--policy snapkv", "has one token only; take a longer trace");
+  refused("--prompt-len 2", "--prompt-len 2 is above the 1 token of one.h5");
+  refused("--budget 2", "budget 2 is above the 1 token of one.h5");
 }
 
 }  // namespace

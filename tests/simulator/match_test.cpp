@@ -83,12 +83,46 @@ TEST_CASE("what cannot be held to so few visible tokens is refused") {
   CHECK_THROWS_WITH(
       plan_replay(info, "t", matched("test-uneven", "2")),
       "--match visible: policy test-uneven cannot be held to 2 visible tokens: even a "
-      "budget of 1 shows a query up to 3");
+      "budget of 1 shows a query up to 3; take a budget of 3 or more");
   CHECK_THROWS_WITH(plan_replay(info, "t", matched("h2o:heavy=8:recent=8", "16")),
-                    Contains("cannot be held to 16 visible tokens: policy h2o: heavy 8 and recent "
-                             "8 exceed the budget of 15 tokens"));
+                    Contains("cannot be held to 16 visible tokens: it shows a query up to 17; take "
+                             "a budget of 17 or more (with 15, policy h2o: heavy 8 and recent 8 "
+                             "exceed the budget of 15 tokens"));
   CHECK(plan_replay(info, "t", matched("h2o-literal", "1")).cells.size() == 1);
   CHECK_THROWS_WITH(parse_match("size"), "unknown match \"size\" (budget, visible)");
+}
+
+TEST_CASE("the budget that a refusal advises is one that works, and the least one") {
+  const auto info = plain_info(40);
+  for (const auto* policy : {"local", "snapkv", "observed:recent=3", "snapkv:window=4", "nacl",
+                             "h2o:heavy=8:recent=8", "sinks:sinks=3", "test-uneven"}) {
+    const auto planned = [&](std::uint32_t budget) {
+      auto request = matched(policy, std::to_string(budget));
+      request.prompt_tokens = 30;
+      return plan_replay(info, "t", request);
+    };
+    std::uint32_t advised = 0;
+    for (std::uint32_t budget = 1; budget <= 40; ++budget) {
+      INFO(policy << " at " << budget);
+      try {
+        const auto plan = planned(budget);
+        CHECK(most_visible(plan.cells[0].traits) <= budget);
+        if (advised > 0) CHECK(advised == budget);
+        break;
+      } catch (const std::invalid_argument& error) {
+        const std::string text = error.what();
+        const std::string words = "take a budget of ";
+        const auto at = text.find(words);
+        if (at == std::string::npos) {  // too few tokens for its parameters, matched or not
+          CHECK_THAT(text, !Contains("--match"));
+          continue;
+        }
+        advised = static_cast<std::uint32_t>(std::stoul(text.substr(at + words.size())));
+        CHECK(advised > budget);
+      }
+    }
+    CHECK(advised > 0);
+  }
 }
 
 TEST_CASE("no query sees more than a matched budget, and once full none sees less") {

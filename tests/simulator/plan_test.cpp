@@ -97,6 +97,25 @@ TEST_CASE("units are the heads that share a kept set") {
                                                "heads or --scope head"));
 }
 
+TEST_CASE("the length of a prompt is only advised where there is one to give") {
+  const auto planned = [](std::uint32_t tokens, Prefill prefill) {
+    auto request = request_for(prefill == Prefill::full ? "local" : "snapkv", "1");
+    request.prefill = prefill;
+    plan_replay(plain_info(tokens), "t", request);
+  };
+  for (const auto prefill : {Prefill::stream, Prefill::full}) {
+    const std::string who = prefill == Prefill::full ? "--prefill full" : "policy snapkv";
+    CHECK_THROWS_WITH(
+        planned(1, prefill),
+        who + " evicts after the whole prompt, and t has one token only; take a longer trace");
+    CHECK_THROWS_WITH(planned(2, prefill),
+                      who +
+                          " evicts after the whole prompt, and t has no token behind its prompt; "
+                          "give the length of the prompt, --prompt-len 1");
+    CHECK_THROWS_WITH(planned(3, prefill), Contains("--prompt-len 1 to 2"));
+  }
+}
+
 TEST_CASE("an adaptive policy deals its budget out over units") {
   // Rows i of one-hot weight on token i: the survey finds the length of the prompt.
   std::vector<testing::Heads> model(2, testing::Heads(4));
