@@ -1,8 +1,8 @@
 #include "policies/registry.hpp"
 
 #include <stdexcept>
-#include <utility>
 
+#include "policies/names.hpp"
 #include "policies/nearest_name.hpp"
 #include "policies/parts.hpp"
 #include "policies/split.hpp"
@@ -54,33 +54,11 @@ PolicyRequest parse_policy(std::string_view text) {
   return request;
 }
 
-template <class Value>
-using Names = std::vector<std::pair<Value, std::string_view>>;
-
 const Names<Scope> scope_names = {
     {Scope::head, "head"}, {Scope::group, "group"}, {Scope::layer, "layer"}, {Scope::all, "all"}};
 const Names<Pooling> pooling_names = {
     {Pooling::mean, "mean"}, {Pooling::sum, "sum"}, {Pooling::max, "max"}};
 const Names<Prefill> prefill_names = {{Prefill::stream, "stream"}, {Prefill::full, "full"}};
-
-template <class Value>
-std::string_view name_in(const Names<Value>& names, Value wanted) {
-  for (const auto& [value, name] : names) {
-    if (value == wanted) return name;
-  }
-  throw std::logic_error("a value without a name");
-}
-
-template <class Value>
-Value parse_in(const Names<Value>& names, std::string_view text, std::string_view what) {
-  std::string valid;
-  for (const auto& [value, name] : names) {
-    if (name == text) return value;
-    valid += (valid.empty() ? "" : ", ") + std::string(name);
-  }
-  throw std::invalid_argument("unknown " + std::string(what) + " \"" + std::string(text) + "\" (" +
-                              valid + ")");
-}
 
 }  // namespace
 

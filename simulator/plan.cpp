@@ -4,10 +4,16 @@
 #include <map>
 #include <stdexcept>
 
-#include "traces/quoted.hpp"
+#include "policies/names.hpp"
 
 namespace kvreplay {
 namespace {
+
+const Names<Steps> steps_names = {
+    {Steps::active, "active"}, {Steps::decoded, "decoded"}, {Steps::all, "all"}};
+const Names<Match> match_names = {{Match::budget, "budget"}, {Match::visible, "visible"}};
+const Names<Detail> detail_names = {
+    {Detail::overall, "overall"}, {Detail::layer, "layer"}, {Detail::head, "head"}};
 
 /// Positions of the wanted model indices among the recorded ones, ascending.
 std::vector<std::uint32_t> positions(const std::vector<std::uint32_t>& recorded,
@@ -226,58 +232,23 @@ void check_prompt(const ReplayPlan& plan, const Traits& traits, std::string_view
 }  // namespace
 
 std::string_view name(Steps steps) {
-  switch (steps) {
-    case Steps::active:
-      return "active";
-    case Steps::decoded:
-      return "decoded";
-    case Steps::all:
-      return "all";
-  }
-  throw std::logic_error("unknown steps");
+  return name_in(steps_names, steps);
+}
+std::string_view name(Match match) {
+  return name_in(match_names, match);
+}
+std::string_view name(Detail detail) {
+  return name_in(detail_names, detail);
 }
 
 Steps parse_steps(std::string_view text) {
-  for (const auto steps : {Steps::active, Steps::decoded, Steps::all}) {
-    if (name(steps) == text) return steps;
-  }
-  throw std::invalid_argument("unknown steps " + in_quotes(text) + " (active, decoded, all)");
+  return parse_in(steps_names, text, "steps");
 }
-
-std::string_view name(Match match) {
-  switch (match) {
-    case Match::budget:
-      return "budget";
-    case Match::visible:
-      return "visible";
-  }
-  throw std::logic_error("unknown match");
-}
-
 Match parse_match(std::string_view text) {
-  for (const auto match : {Match::budget, Match::visible}) {
-    if (name(match) == text) return match;
-  }
-  throw std::invalid_argument("unknown match " + in_quotes(text) + " (budget, visible)");
+  return parse_in(match_names, text, "match");
 }
-
-std::string_view name(Detail detail) {
-  switch (detail) {
-    case Detail::overall:
-      return "overall";
-    case Detail::layer:
-      return "layer";
-    case Detail::head:
-      return "head";
-  }
-  throw std::logic_error("unknown detail");
-}
-
 Detail parse_detail(std::string_view text) {
-  for (const auto detail : {Detail::overall, Detail::layer, Detail::head}) {
-    if (name(detail) == text) return detail;
-  }
-  throw std::invalid_argument("unknown detail " + in_quotes(text) + " (overall, layer, head)");
+  return parse_in(detail_names, text, "detail");
 }
 
 std::uint64_t ReplayPlan::rows() const {
