@@ -18,7 +18,9 @@ namespace kvreplay {
 namespace {
 
 constexpr std::uint64_t kSchemaVersion = 1;
-constexpr std::size_t kChunkRows = 8192;
+constexpr std::size_t kMostChunkRows = 8192;
+constexpr std::size_t kMostChunkBytes = std::size_t{64} << 20;
+constexpr std::size_t kMostTextBytes = std::size_t{1} << 20;  // more than a command line holds
 constexpr std::size_t kMostRows = std::size_t{1} << 28;
 
 /// The text columns, in the order of the CSV. They come before and after the numbers.
@@ -67,6 +69,10 @@ class RecordLayout {
   }
 
   std::size_t bytes() const { return bytes_; }
+  /// Records that go through one buffer, and are one chunk of the file.
+  std::size_t chunk_rows() const {
+    return std::clamp(kMostChunkBytes / bytes_, std::size_t{1}, kMostChunkRows);
+  }
   std::size_t width(std::size_t text) const { return widths_[text]; }
   std::size_t offset(std::size_t text) const { return offsets_[text]; }
 
@@ -125,12 +131,13 @@ ResultRow unpack(const std::byte* record, const RecordLayout& layout, Results& r
 
 /// Blocks of records go through one buffer: the whole dataset is twice as large as the rows.
 template <class Transfer>
-void for_each_chunk(const hdf5::Dataset& dataset, std::size_t rows, Transfer transfer) {
+void for_each_chunk(const hdf5::Dataset& dataset, std::size_t rows, std::size_t chunk_rows,
+                    Transfer transfer) {
   const hdf5::Handle space(
       hdf5::call(dataset.place(), "read the shape", H5Dget_space, dataset.id()), H5Sclose);
-  for (std::size_t first = 0; first < rows; first += kChunkRows) {
+  for (std::size_t first = 0; first < rows; first += chunk_rows) {
     const hsize_t start = first;
-    const hsize_t count = std::min(kChunkRows, rows - first);
+    const hsize_t count = std::min(chunk_rows, rows - first);
     hdf5::call(dataset.place(), "select rows", H5Sselect_hyperslab, space.id(), H5S_SELECT_SET,
                &start, nullptr, &count, nullptr);
     const hdf5::Handle memory(
@@ -150,11 +157,11 @@ void write_dataset(const Results& results, hdf5::File& file) {
   const RecordLayout layout(widths);
   const hdf5::Handle type = layout.type();
   const std::array<std::uint64_t, 1> shape = {results.rows.size()};
+  const std::size_t chunk_rows = std::min(layout.chunk_rows(), results.rows.size());
   auto dataset =
-      file.create_dataset("/results", type.id(), shape,
-                          {.chunk = std::min(kChunkRows, results.rows.size()), .deflate = 1});
-  std::vector<std::byte> records(kChunkRows * layout.bytes());
-  for_each_chunk(dataset, results.rows.size(),
+      file.create_dataset("/results", type.id(), shape, {.chunk = chunk_rows, .deflate = 1});
+  std::vector<std::byte> records(chunk_rows * layout.bytes());
+  for_each_chunk(dataset, results.rows.size(), chunk_rows,
                  [&](std::size_t first, std::size_t count, hid_t memory, hid_t space) {
                    for (std::size_t i = 0; i < count; ++i) {
                      pack(results.rows[first + i], layout, records.data() + i * layout.bytes());
@@ -189,8 +196,12 @@ std::array<std::size_t, kTexts.size()> stored_widths(const hdf5::Dataset& datase
     const hdf5::Handle member = column(kTexts[i].name);
     widths[i] = H5Tget_size(member.id());
     if (H5Tget_class(member.id()) != H5T_STRING || H5Tis_variable_str(member.id()) > 0 ||
-        widths[i] == 0 || widths[i] > 1024) {
+        widths[i] == 0) {
       refuse(std::string("has a column ") + kTexts[i].name + " that is no text of fixed length");
+    }
+    if (widths[i] > kMostTextBytes) {
+      refuse(std::string("has a column ") + kTexts[i].name + " of " + std::to_string(widths[i]) +
+             " bytes, more than the " + std::to_string(kMostTextBytes) + " that it may have");
     }
   }
   return widths;
@@ -307,16 +318,19 @@ Results read_hdf5_results(const std::filesystem::path& path) {
   }
   const RecordLayout layout(stored_widths(dataset));
   const hdf5::Handle type = layout.type();
-  std::vector<std::byte> records(kChunkRows * layout.bytes());
-  for_each_chunk(dataset, shape[0], [&](std::size_t, std::size_t count, hid_t memory, hid_t space) {
-    hdf5::call(dataset.place(), "read rows", H5Dread, dataset.id(), type.id(), memory, space,
-               H5P_DEFAULT, records.data());
-    for (std::size_t i = 0; i < count; ++i) {
-      const ResultRow row = unpack(records.data() + i * layout.bytes(), layout, results);
-      check_row(path, row);
-      results.rows.push_back(row);
-    }
-  });
+  const std::size_t chunk_rows = std::min<std::size_t>(layout.chunk_rows(), shape[0]);
+  std::vector<std::byte> records(chunk_rows * layout.bytes());
+  for_each_chunk(dataset, shape[0], chunk_rows,
+                 [&](std::size_t, std::size_t count, hid_t memory, hid_t space) {
+                   hdf5::call(dataset.place(), "read rows", H5Dread, dataset.id(), type.id(),
+                              memory, space, H5P_DEFAULT, records.data());
+                   for (std::size_t i = 0; i < count; ++i) {
+                     const ResultRow row =
+                         unpack(records.data() + i * layout.bytes(), layout, results);
+                     check_row(path, row);
+                     results.rows.push_back(row);
+                   }
+                 });
   refuse_conflicts(path, results.rows);
   return results;
 }

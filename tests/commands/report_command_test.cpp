@@ -134,6 +134,18 @@ TEST_CASE("what cannot be reported is said in one sentence") {
   CHECK_FALSE(std::filesystem::exists(folder / "r.html.partial"));
 }
 
+TEST_CASE("policies of any length on the command line come back in the report") {
+  const TemporaryFolder folder;
+  const std::string policy = "random:seed=" + std::string(3000, '0') + "7";
+  make_results(folder, "--policy local," + policy + " --budget 10%", "r");
+  const auto run =
+      run_kvreplay("report " + quoted(folder / "r.h5") + " --out " + quoted(folder / "r.html"));
+  CHECK(run.err.empty());
+  REQUIRE(run.exit_code == 0);
+  CHECK(data_of(read_text(folder / "r.html")).at("groups").at(0).at("series").at(1).at("policy") ==
+        policy);
+}
+
 TEST_CASE("a full disk leaves no page behind") {
   const TemporaryFolder folder;
   make_results(folder, "--policy local --budget 10%", "r");

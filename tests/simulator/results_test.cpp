@@ -78,6 +78,31 @@ TEST_CASE("results survive a file") {
   CHECK(read_hdf5_results(folder / "empty.h5").rows.empty());
 }
 
+TEST_CASE("texts of any length survive a file, as long as one can be written") {
+  const TemporaryFolder folder;
+  for (const std::size_t length : {1023U, 1024U, 1025U, 131'072U}) {
+    Results written = some_results();
+    const std::string policy = "a:b=" + std::string(length - 4, '1');
+    const std::string parameters = std::string(length, '2');
+    ResultRow row = written.rows[0];
+    row.policy = written.text(policy);
+    row.parameters = written.text(parameters);
+    for (std::uint32_t i = 0; i < 700; ++i) {  // more than one chunk at the longest
+      row.budget_tokens = i;
+      written.rows.push_back(row);
+    }
+    write_hdf5(written, folder / "r.h5", true);
+    const Results read = read_hdf5_results(folder / "r.h5");
+    REQUIRE(read.rows.size() == 702);
+    CHECK(read.rows[0].policy == "h2o");
+    for (std::size_t i = 2; i < 702; ++i) {
+      REQUIRE(read.rows[i].policy == policy);
+      REQUIRE(read.rows[i].parameters == parameters);
+      REQUIRE(read.rows[i].budget_tokens == i - 2);
+    }
+  }
+}
+
 TEST_CASE("CSV fields are quoted where they must be") {
   const TemporaryFolder folder;
   write_csv(some_results(), folder / "r.csv");
