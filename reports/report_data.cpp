@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "reports/report_ranking.hpp"
+#include "reports/settings.hpp"
 #include "reports/text_table.hpp"
 #include "traces/errors.hpp"
 
@@ -20,14 +21,19 @@ namespace {
 
 using nlohmann::json;
 
+struct Number {
+  double value = 0;
+  std::size_t source = 0;  ///< which file it was read from first
+};
+
 /// One policy with one set of parameters at one budget.
 struct Cell {
   std::string parameters;
   std::optional<std::uint64_t> samples;
   // metric -> statistic -> value over all layers and heads
-  std::map<std::string, std::map<std::string, double>> values;
+  std::map<std::string, std::map<std::string, Number>> values;
   // (layer, unit) -> mean loss; the unit is 0 at scope layer
-  std::map<std::pair<std::uint32_t, std::uint32_t>, double> map;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Number> map;
 };
 
 struct Group {
@@ -57,7 +63,7 @@ std::uint64_t unsigned_or_zero(const json& object, const char* key) {
   return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
-std::string text_or_empty(const json& object, const char* key) {
+std::string text_or_empty(const json& object, const std::string& key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
@@ -93,11 +99,35 @@ void read_traces(const json& manifest, std::map<std::string, Trace>& traces) {
   }
 }
 
+/// The rule of each miss metric. Two of one metric cannot share a chart.
+json needed_sets(std::span<const ReportSource> sources, std::span<const json> manifests) {
+  json needed = json::object();
+  std::map<std::string, std::size_t> origins;
+  for (std::size_t source = 0; source < manifests.size(); ++source) {
+    const auto rules = manifests[source].find("needed");
+    if (rules == manifests[source].end() || !rules->is_object()) continue;
+    for (const auto& [metric, rule] : rules->items()) {
+      const auto [origin, fresh] = origins.emplace(metric, source);
+      if (fresh) needed[metric] = rule;
+      if (needed[metric] == rule) continue;
+      throw std::invalid_argument(
+          sources[source].name + ": " + metric + " is of " + text_or_empty(*rules, metric) +
+          ", and in " + sources[origin->second].name + " of " + text_or_empty(needed, metric) +
+          "; each needs a report of its own");
+    }
+  }
+  return needed;
+}
+
 /// Puts rows into groups and cells. Rows of one cell mostly come one after the other, so the last
 /// cell is remembered.
 class Collector {
  public:
-  void add(const ReportSource& source, const ResultRow& row) {
+  /// `manifests` by source.
+  Collector(std::span<const ReportSource> sources, std::span<const json> manifests)
+      : sources_(sources), manifests_(manifests) {}
+
+  void add(std::size_t source, const ResultRow& row) {
     const bool overall = !row.layer && !row.head;
     const bool in_map = row.layer && (row.head || row.scope == "layer") &&
                         row.metric == "mass_loss" && row.statistic == "mean";
@@ -122,16 +152,21 @@ class Collector {
 
  private:
   template <typename Values, typename Key>
-  static void put(Values& values, Key&& key, const ReportSource& source, const ResultRow& row) {
-    const auto [place, fresh] = values.emplace(std::forward<Key>(key), row.value);
+  void put(Values& values, Key&& key, std::size_t source, const ResultRow& row) {
+    const auto [place, fresh] = values.emplace(std::forward<Key>(key), Number{row.value, source});
+    const Number& first = place->second;
     // Times differ from run to run: the first read stays.
-    if (fresh || place->second == row.value || row.metric == "cost_ns") return;
+    if (fresh || first.value == row.value || row.metric == "cost_ns") return;
+    const std::string settings =
+        differing_settings(manifests_[source], manifests_[first.source], row.trace);
     throw std::invalid_argument(
-        source.name + ": " + std::string(row.statistic) + " of " + std::string(row.metric) +
-        " of " + std::string(row.policy) + " at budget " + std::string(row.budget) + " on " +
-        std::string(row.trace) +
-        " differs from the one read before; other traces of the same name " +
-        "and other settings need a report of their own");
+        sources_[source].name + ": " + std::string(row.statistic) + " of " +
+        std::string(row.metric) + " of " + std::string(row.policy) + " at budget " +
+        std::string(row.budget) + " on " + std::string(row.trace) + " differs from that in " +
+        sources_[first.source].name + ", " +
+        (settings.empty() ? "and the manifests do not say why (other traces of the same name?)"
+                          : "as " + settings) +
+        "; each needs a report of its own");
   }
 
   Cell& find(const ResultRow& row) {
@@ -169,6 +204,8 @@ class Collector {
     return group;
   }
 
+  std::span<const ReportSource> sources_;
+  std::span<const json> manifests_;
   std::vector<Group> groups_;
   Group* group_ = nullptr;
   Cell* cell_ = nullptr;
@@ -337,7 +374,7 @@ json map_of(const Group& group, std::span<const Series> series) {
         for (const auto layer : group.layers) {
           for (const auto unit : units) {
             const auto found = cell->map.find({layer, unit});
-            flat.push_back(found == cell->map.end() ? json() : json(rounded(found->second)));
+            flat.push_back(found == cell->map.end() ? json() : json(rounded(found->second.value)));
           }
         }
       }
@@ -397,7 +434,7 @@ json shown(const Group& group, const Trace& trace) {
         const auto values = cell.values.find(m);
         if (values == cell.values.end()) return json();
         const auto value = values->second.find(s);
-        return value == values->second.end() ? json() : json(value->second);
+        return value == values->second.end() ? json() : json(value->second.value);
       });
     }
   }
@@ -412,15 +449,12 @@ json shown(const Group& group, const Trace& trace) {
 
 json report_data(std::span<const ReportSource> sources) {
   std::map<std::string, Trace> traces;
-  Collector collector;
-  json needed = json::object();
-  for (const auto& source : sources) {
-    const json manifest = parsed_manifest(source);
-    read_traces(manifest, traces);
-    if (const auto rules = manifest.find("needed"); rules != manifest.end() && rules->is_object()) {
-      needed.update(*rules);
-    }
-    for (const auto& row : source.results.rows) collector.add(source, row);
+  std::vector<json> manifests;
+  for (const auto& source : sources) manifests.push_back(parsed_manifest(source));
+  Collector collector(sources, manifests);
+  for (std::size_t source = 0; source < sources.size(); ++source) {
+    read_traces(manifests[source], traces);
+    for (const auto& row : sources[source].results.rows) collector.add(source, row);
   }
   json groups = json::array();
   for (const auto& group : collector.groups()) groups.push_back(shown(group, traces[group.trace]));
@@ -429,7 +463,7 @@ json report_data(std::span<const ReportSource> sources) {
     throw InputError(sources.front().name +
                      ": holds no numbers over all layers and heads to report");
   }
-  return {{"groups", std::move(groups)}, {"needed", std::move(needed)}};
+  return {{"groups", std::move(groups)}, {"needed", needed_sets(sources, manifests)}};
 }
 
 }  // namespace kvreplay

@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <iostream>
+#include <set>
 #include <vector>
 
 #include "reports/commands/command.hpp"
@@ -13,6 +14,13 @@ namespace {
 
 using Paths = std::vector<std::string>;
 
+/// Files by their names, or, where two have the same, by their paths.
+std::vector<std::string> names_of(const Paths& paths) {
+  std::vector<std::string> names;
+  for (const auto& path : paths) names.push_back(std::filesystem::path(path).filename().string());
+  return std::set(names.begin(), names.end()).size() == names.size() ? names : paths;
+}
+
 std::string kilobytes(std::size_t bytes) {
   return grouped((bytes + 999) / 1000) + " kB";
 }
@@ -24,9 +32,11 @@ void run(const po::variables_map& options, const RunControl& control) {
   for (const auto& path : options["results"].as<Paths>()) inputs.push_back({"the results", path});
   distinct_paths(inputs, {{"--out", out}});
   std::vector<ReportSource> sources;
-  for (const auto& path : options["results"].as<Paths>()) {
+  const auto& paths = options["results"].as<Paths>();
+  const auto names = names_of(paths);
+  for (std::size_t i = 0; i < paths.size(); ++i) {
     control.throw_if_stopped();
-    sources.push_back({std::filesystem::path(path).filename().string(), read_hdf5_results(path)});
+    sources.push_back({names[i], read_hdf5_results(paths[i])});
   }
   check_output(out, overwrite);
   const HtmlReport report = html_report(sources, options["title"].as<std::string>());

@@ -128,10 +128,73 @@ TEST_CASE("what cannot be reported is said in one sentence") {
   refused(quoted(folder / "r.h5") + " --out " + quoted(folder / "there.html"), 4, "--overwrite");
   refused(quoted(folder / "r.h5") + " --out " + quoted(folder / "no" / "r.html"), 4, "r.html");
   refused(quoted(folder / "r.h5") + " " + quoted(folder / "all.h5") + out, 2,
-          "all.h5: mean of mass_loss of local at budget 10% on t.h5 differs");
+          "all.h5: mean of mass_loss of local at budget 10% on t.h5 differs from that in r.h5, as "
+          "steps is \"all\" here and \"active\" there; each needs a report of its own");
   CHECK(read_text(folder / "there.html") == "keep me");
   CHECK_FALSE(std::filesystem::exists(folder / "r.html"));
   CHECK_FALSE(std::filesystem::exists(folder / "r.html.partial"));
+}
+
+TEST_CASE("the settings that keep results from being merged are named, and only they") {
+  const TemporaryFolder folder;
+  const auto merged = [&](const std::string& one, const std::string& other) {
+    return run_kvreplay("report " + quoted(folder / one) + " " + quoted(folder / other) +
+                        " --overwrite --out " + quoted(folder / "r.html"));
+  };
+  const std::string policies = "--policy local --budget 10% --detail overall ";
+  make_results(folder, policies, "a");
+  make_results(folder, policies + "--threads 1 --steps all --needed threshold:0.05,top:4 --seed 7",
+               "b");
+  const auto two = merged("a.h5", "b.h5");
+  CHECK(two.exit_code == 2);
+  CHECK_THAT(two.err, Contains("b.h5: ") && Contains(" differs from that in a.h5, as ") &&
+                          Contains("seed is 7 here and 0 there") &&
+                          Contains("needed miss_threshold is \"threshold:0.05\" here and "
+                                   "\"threshold:0.01\" there") &&
+                          Contains("needed miss_mass is not said here and \"mass:0.95\" there") &&
+                          Contains("steps is \"all\" here") && !Contains("miss_top") &&
+                          !Contains("threads") && !Contains("match"));
+  make_results(folder, policies + "--prompt-len 50 --prefill full --match visible", "c");
+  CHECK_THAT(
+      merged("a.h5", "c.h5").err,
+      Contains("match is \"visible\" here and \"budget\" there, prefill is \"full\" here and "
+               "\"stream\" there, prompt_tokens is 50 here and 100 there; each"));
+  // Two files of one name are told apart by their folders.
+  std::filesystem::create_directory(folder / "other");
+  std::filesystem::copy_file(folder / "b.h5", folder / "other" / "a.h5");
+  CHECK_THAT(merged("a.h5", "other/a.h5").err,
+             Contains("other/a.h5: ") &&
+                 Contains("differs from that in " + (folder / "a.h5").string() + ", as"));
+}
+
+TEST_CASE("one metric of two needed sets is refused, though no number says two things") {
+  const TemporaryFolder folder;
+  make_results(folder, "--policy local --budget 10% --needed top:4,mean", "a");
+  make_results(folder, "--policy h2o --budget 10% --needed top:8", "b");
+  make_results(folder, "--policy h2o --budget 10% --needed mass:0.5,mean", "c");
+  const auto merged = [&](const std::string& other) {
+    return run_kvreplay("report " + quoted(folder / "a.h5") + " " + quoted(folder / other) +
+                        " --overwrite --out " + quoted(folder / "r.html"));
+  };
+  const auto refused = merged("b.h5");
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, Contains("b.h5: miss_top is of top:8, and in a.h5 of top:4; each needs a "
+                                   "report of its own"));
+  CHECK(merged("c.h5").exit_code == 0);
+}
+
+TEST_CASE("another trace of the same name is told by its own facts") {
+  const TemporaryFolder folder;
+  make_results(folder, "--policy local --budget 10", "a");
+  REQUIRE(run_kvreplay("trace synth --tokens 120 --layers 3 --heads 4 --overwrite --out " +
+                       quoted(folder / "t.h5"))
+              .exit_code == 0);
+  make_results(folder, "--policy local --budget 10", "b");
+  const auto run = run_kvreplay("report " + quoted(folder / "a.h5") + " " +
+                                quoted(folder / "b.h5") + " --out " + quoted(folder / "r.html"));
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, Contains("kv_heads is 4 here and 2 there") &&
+                          Contains("tokens is 120 here and 100 there"));
 }
 
 TEST_CASE("policies of any length on the command line come back in the report") {
