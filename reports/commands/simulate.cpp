@@ -3,6 +3,7 @@
 #include <ctime>
 #include <iostream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
@@ -124,6 +125,13 @@ struct Outputs {
   std::optional<std::string> series;
 };
 
+/// Names may hold any bytes, results are UTF-8: what is none becomes U+FFFD, as in the manifest.
+std::string in_utf8(const std::string& name) {
+  using Json = nlohmann::json;
+  return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace))
+      .get<std::string>();
+}
+
 std::optional<std::string> text_option(const po::variables_map& options, const char* name) {
   if (options.count(name) == 0) return std::nullopt;
   return options[name].as<std::string>();
@@ -179,7 +187,7 @@ void run(const po::variables_map& options, const RunControl& control) {
     readers.push_back(std::make_unique<TraceReader>(
         path, options["incomplete"].as<bool>() ? Incomplete::take_whole_rows : Incomplete::refuse));
     const auto& info = readers.back()->info();
-    const std::string trace = std::filesystem::path(path).filename().string();
+    const std::string trace = in_utf8(std::filesystem::path(path).filename().string());
     const auto [other, is_new] = paths.emplace(trace, path);
     if (!is_new) {
       throw std::invalid_argument("the traces " + other->second + " and " + path +

@@ -197,6 +197,24 @@ TEST_CASE("another trace of the same name is told by its own facts") {
                           Contains("tokens is 120 here and 100 there"));
 }
 
+TEST_CASE("a trace whose name is no UTF-8 keeps its facts") {
+  const TemporaryFolder folder;
+  make_results(folder, "--policy local --budget 10%", "a");
+  std::filesystem::rename(folder / "t.h5", folder / "t\xff.h5");
+  REQUIRE(run_kvreplay("simulate " + quoted(folder / "t\xff.h5") +
+                       " --policy local --budget 10% --csv " + quoted(folder / "b.csv") +
+                       " --out " + quoted(folder / "b.h5"))
+              .exit_code == 0);
+  const auto run =
+      run_kvreplay("report " + quoted(folder / "b.h5") + " --out " + quoted(folder / "r.html"));
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("replayed on synthetic (t\xEF\xBF\xBD.h5): n = 100 tokens"));
+  const auto group = data_of(read_text(folder / "r.html")).at("groups").at(0);
+  CHECK(group.at("tokens") == 100);
+  CHECK(group.at("trace") == "t\xEF\xBF\xBD.h5");
+  CHECK_THAT(read_text(folder / "b.csv"), Contains("\nt\xEF\xBF\xBD.h5,local,"));
+}
+
 TEST_CASE("policies of any length on the command line come back in the report") {
   const TemporaryFolder folder;
   const std::string policy = "random:seed=" + std::string(3000, '0') + "7";
