@@ -14,6 +14,9 @@
  * not called before the prompt's last step, until which `held` grows to the whole prompt, and then
  * as often as it takes. create() is also called only to describe a policy, without a step after it.
  *
+ * A library may be written in C++. An exception that leaves one of its functions ends the run as a
+ * wrong answer does, with its text.
+ *
  * Not possible here: to evict before the query attends, to give kept sets different budgets, and to
  * decide only once, after the prompt; a policy cannot hold fewer tokens than the budget either.
  */

@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <mutex>
 #include <stdexcept>
+#include <utility>
 
 #include "policies/kvreplay_policy.h"
 #include "policies/parts.hpp"
@@ -12,6 +14,41 @@
 namespace kvreplay {
 namespace {
 
+/// Makes a call into a library; an exception that comes out of it is the library's fault.
+template <class Call>
+auto call_library(const std::string& library, const char* function, Call call) {
+  std::string thrown = "something that is no std::exception";
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    thrown = "an exception: " + std::string(error.what());
+  } catch (...) {  // NOLINT(bugprone-empty-catch): there is no text to it
+  }
+  throw std::invalid_argument("policy library " + library + ": " + function + "() threw " + thrown);
+}
+
+/// What the destroy() of libraries threw: objects go where nothing may be thrown.
+class DestroyFaults {
+ public:
+  void add(const std::string& fault) {
+    const std::scoped_lock lock(mutex_);
+    if (first_.empty()) first_ = fault;
+  }
+  void throw_first() {
+    const std::scoped_lock lock(mutex_);
+    if (!first_.empty()) throw std::invalid_argument(std::exchange(first_, {}));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string first_;
+};
+
+DestroyFaults& destroy_faults() {
+  static DestroyFaults faults;
+  return faults;
+}
+
 /// A policy's answers are another author's: they are checked here, where the library can be named.
 class UserPolicy final : public CachePolicy {
  public:
@@ -19,16 +56,29 @@ class UserPolicy final : public CachePolicy {
       : CachePolicy(std::move(traits)),
         policy_(policy),
         library_(std::move(library)),
-        state_(state, policy.destroy) {}
+        state_(state) {}
+  ~UserPolicy() override {
+    try {
+      call_library(library_, "destroy", [&] { policy_.destroy(state_); });
+    } catch (const std::exception& fault) {
+      destroy_faults().add(fault.what());
+    }
+  }
+  UserPolicy(const UserPolicy&) = delete;
+  UserPolicy& operator=(const UserPolicy&) = delete;
 
   void observe(const Held& held, std::span<const double> weights) override {
-    policy_.observe(state_.get(), held.step, held.tokens.data(), weights.data(),
-                    static_cast<std::uint32_t>(weights.size()));
+    call_library(library_, "observe", [&] {
+      policy_.observe(state_, held.step, held.tokens.data(), weights.data(),
+                      static_cast<std::uint32_t>(weights.size()));
+    });
   }
   std::optional<Slot> victim(const Held& held) override {
     const auto count = static_cast<std::uint32_t>(held.tokens.size());
     if (count <= traits().capacity) return std::nullopt;
-    const std::uint32_t slot = policy_.victim(state_.get(), held.step, held.tokens.data(), count);
+    const std::uint32_t slot = call_library(library_, "victim", [&] {
+      return policy_.victim(state_, held.step, held.tokens.data(), count);
+    });
     if (slot >= count) {
       throw std::invalid_argument(library_ + ": policy " + policy_.name + " evicts position " +
                                   std::to_string(slot) + " of the " + std::to_string(count) +
@@ -42,7 +92,7 @@ class UserPolicy final : public CachePolicy {
  private:
   const kvreplay_policy& policy_;
   std::string library_;
-  std::unique_ptr<void, void (*)(void*)> state_;
+  void* state_;
 };
 
 RowForm row_form(std::uint32_t rows) {
@@ -58,6 +108,7 @@ RowForm row_form(std::uint32_t rows) {
 
 std::unique_ptr<CachePolicy> make(const kvreplay_policy& policy, const std::string& library,
                                   const Arguments& arguments, const Setting& setting) {
+  check_policy_libraries();
   std::vector<double> values;
   Traits traits{.capacity = setting.budget.tokens, .rows = row_form(policy.rows)};
   for (std::uint32_t i = 0; i < policy.parameter_count; ++i) {
@@ -73,7 +124,9 @@ std::unique_ptr<CachePolicy> make(const kvreplay_policy& policy, const std::stri
                                .unit = setting.unit,
                                .heads = setting.heads};
   std::array<char, 512> error{};
-  void* const state = policy.create(&given, values.data(), error.data(), error.size());
+  void* const state = call_library(library, "create", [&] {
+    return policy.create(&given, values.data(), error.data(), error.size());
+  });
   if (state == nullptr) {
     error.back() = '\0';
     const std::string why(error.data());
@@ -151,7 +204,8 @@ std::string load_policy_library(const std::filesystem::path& library) {
   using Entry = const kvreplay_policy* (*)();
   const auto entry = reinterpret_cast<Entry>(::dlsym(loaded, "kvreplay_policy_entry"));
   if (entry == nullptr) refuse("it does not define kvreplay_policy_entry()");
-  const kvreplay_policy* const policy = entry();
+  const kvreplay_policy* const policy =
+      call_library(library.string(), "kvreplay_policy_entry", entry);
   if (const auto wrong = fault(policy); !wrong.empty()) refuse(wrong);
   if (registered_policies().contains(std::string_view(policy->name))) {
     refuse("a policy is called " + std::string(policy->name) + " already");
@@ -179,6 +233,10 @@ std::string load_policy_library(const std::filesystem::path& library) {
   }
   const Registration registration(std::move(described));
   return policy->name;
+}
+
+void check_policy_libraries() {
+  destroy_faults().throw_first();
 }
 
 }  // namespace kvreplay

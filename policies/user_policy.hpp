@@ -8,7 +8,12 @@ namespace kvreplay {
 
 /// Loads a library for good and registers its policy. Returns the policy's name. Throws
 /// std::invalid_argument naming the library where it is none, is of another ABI version, leaves
-/// something out, or its name is taken.
+/// something out, or its name is taken. Its policies throw that too, for answers that cannot be and
+/// for exceptions that come out of the library.
 std::string load_policy_library(const std::filesystem::path& library);
+
+/// For after the last policy object is gone, where nothing could be thrown: throws likewise if
+/// destroy() of any library let an exception out.
+void check_policy_libraries();
 
 }  // namespace kvreplay

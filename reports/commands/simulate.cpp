@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "policies/user_policy.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
 #include "reports/commands/index_list.hpp"
@@ -246,6 +247,7 @@ void run(const po::variables_map& options, const RunControl& control) {
     outcome.units = {};  // they are rows now
     outcome.series = {};
   }
+  check_policy_libraries();
   if (results.partial && std::all_of(traces.begin(), traces.end(), [](const auto& trace) {
         return trace.outcome.units_done == 0;
       })) {

@@ -70,5 +70,18 @@ TEST_CASE("simulate and policies take policies from shared libraries") {
   CHECK(!std::filesystem::exists(bench.path("bad.h5")));
 }
 
+TEST_CASE("a library that throws is named, and no results are written") {
+  const Bench bench;
+  for (const std::string function : {"create", "observe", "victim", "destroy"}) {
+    const auto library = std::string(KVREPLAY_POLICY_LIBRARIES) + "/throwing_" + function + ".so";
+    const auto run = bench.simulate("--policy-library '" + library + "' --policy throws-" +
+                                    function + " --budget 8 --out '" + bench.path("r.h5") + "'");
+    CHECK(run.exit_code == 2);
+    CHECK_THAT(run.err, Contains("policy library " + library + ": " + function +
+                                 "() threw an exception: no such "));
+    CHECK(!std::filesystem::exists(bench.path("r.h5")));
+  }
+}
+
 }  // namespace
 }  // namespace kvreplay::testing

@@ -121,5 +121,39 @@ TEST_CASE("a library's answers are checked") {
                              "tokens held at step 2; victim() must answer 0 to 2"));
 }
 
+TEST_CASE("exceptions that come out of a library name it and its function") {
+  const auto threw = [](const std::string& name, const std::string& what) {
+    return Contains("policy library " + library(name).string() + ": " + what);
+  };
+  CHECK_THROWS_WITH(
+      load_policy_library(library("throwing_entry")),
+      threw("throwing_entry", "kvreplay_policy_entry() threw an exception: no such policy"));
+  static const bool loaded = [] {
+    for (const auto* name : {"create", "observe", "victim", "number", "destroy"}) {
+      load_policy_library(library("throwing_" + std::string(name)));
+    }
+    return true;
+  }();
+  REQUIRE(loaded);
+  const std::vector<std::uint32_t> held = {0, 1, 2};
+  const std::vector<double> weights = {0.5, 0.25, 0.25};
+  CHECK_THROWS_WITH(make("throws-create", 2, 5),
+                    threw("throwing_create", "create() threw an exception: no such table"));
+  CHECK_THROWS_WITH(make("throws-observe", 2, 5)->observe({2, held}, weights),
+                    threw("throwing_observe", "observe() threw an exception: no such row"));
+  CHECK_THROWS_WITH(make("throws-victim", 2, 5)->victim({2, held}),
+                    threw("throwing_victim", "victim() threw an exception: no such slot"));
+  CHECK_THROWS_WITH(make("throws-number", 2, 5)->victim({2, held}),
+                    threw("throwing_number", "victim() threw something that is no std::exception"));
+  CHECK_THROWS_AS(make("throws-number", 2, 5)->victim({2, held}), std::invalid_argument);
+  // An object that goes cannot throw: the next one does, or who asks.
+  const auto destroyed = threw("throwing_destroy", "destroy() threw an exception: no such object");
+  CHECK_NOTHROW(make("throws-destroy", 2, 5));
+  CHECK_THROWS_WITH(make("throws-destroy", 2, 5), destroyed);
+  CHECK_NOTHROW(make("throws-destroy", 2, 5));
+  CHECK_THROWS_WITH(check_policy_libraries(), destroyed);
+  CHECK_NOTHROW(check_policy_libraries());
+}
+
 }  // namespace
 }  // namespace kvreplay
