@@ -278,7 +278,7 @@ void write_csv(const Results& results, const std::filesystem::path& path, bool o
     }
   }
   file.write(lines);
-  file.finish();
+  file.finish(!results.partial);
 }
 
 void write_hdf5(const Results& results, const std::filesystem::path& path, bool overwrite) {
@@ -291,7 +291,7 @@ void write_hdf5(const Results& results, const std::filesystem::path& path, bool 
   const auto image = file.image();
   OutputFile output(path, overwrite);
   output.write({reinterpret_cast<const char*>(image.data()), image.size()});
-  output.finish();
+  output.finish(!results.partial);
 }
 
 Results read_hdf5_results(const std::filesystem::path& path) {

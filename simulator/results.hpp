@@ -118,7 +118,7 @@ struct Results {
   std::shared_ptr<Texts> texts_ = std::make_shared<Texts>();
 };
 
-/// Both write as OutputFile does; both throw OutputError.
+/// Both write as OutputFile does, partial results to `PATH.partial`; both throw OutputError.
 void write_csv(const Results& results, const std::filesystem::path& path, bool overwrite = false);
 /// Attributes schema_version, manifest, partial; compound dataset /results (see
 /// simulator/RESULTS.md). The file is made in memory first.

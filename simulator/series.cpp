@@ -116,10 +116,10 @@ void SeriesFile::add(const ReplayPlan& plan, const ReplayOutcome& outcome) {
   }
 }
 
-void SeriesFile::write(const std::filesystem::path& path, bool overwrite) const {
+void SeriesFile::write(const std::filesystem::path& path, bool overwrite, bool whole) const {
   OutputFile file(path, overwrite);
   file.write(lines_);
-  file.finish();
+  file.finish(whole);
 }
 
 }  // namespace kvreplay

@@ -59,8 +59,8 @@ class SeriesFile {
  public:
   SeriesFile();
   void add(const ReplayPlan& plan, const ReplayOutcome& outcome);
-  /// Writes as OutputFile does. Throws OutputError.
-  void write(const std::filesystem::path& path, bool overwrite) const;
+  /// Writes as OutputFile does, `whole` or not. Throws OutputError.
+  void write(const std::filesystem::path& path, bool overwrite, bool whole = true) const;
 
  private:
   std::string lines_;

@@ -24,10 +24,6 @@ namespace fs = std::filesystem;
   fail(path, "cannot " + doing + ": " + error_text(error));
 }
 
-fs::path partial_of(const fs::path& path) {
-  return path.string() + ".partial";
-}
-
 /// Whether there is a file; anything else of that name is refused.
 bool is_there(const fs::path& path) {
   std::error_code error;
@@ -104,17 +100,26 @@ void OutputFile::write(std::string_view bytes) {
     fail_with(errno, partial_, "write the file");
 }
 
-void OutputFile::finish() {
+void OutputFile::finish(bool whole) {
   if (std::fflush(file_) != 0) fail_with(errno, partial_, "write the file");
   const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
   const int error = errno;
   try {
     if (!closed) fail_with(error, partial_, "write the file");
-    publish(partial_, path_, overwrite_);
+    if (whole) {
+      publish(partial_, path_, overwrite_);
+    } else {
+      sync(partial_);
+      sync(folder_of(path_));
+    }
   } catch (...) {
     ::unlink(partial_.c_str());
     throw;
   }
+}
+
+fs::path partial_of(const fs::path& path) {
+  return path.string() + ".partial";
 }
 
 void check_output(const fs::path& path, bool overwrite) {

@@ -8,8 +8,9 @@
 
 namespace kvreplay {
 
-/// Bytes on their way to `PATH.partial`; finish() syncs it and gives it its name. Without finish()
-/// the destructor removes it. All of them throw OutputError.
+/// Bytes on their way to `PATH.partial`; finish() syncs it and gives it its name, or, where they
+/// are what a stopped run has done, leaves it as it is called. Without finish() the destructor
+/// removes it. All of them throw OutputError.
 class OutputFile {
  public:
   /// As claim_output(); then creates the partial file.
@@ -19,7 +20,7 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write(std::string_view bytes);
-  void finish();
+  void finish(bool whole = true);
 
  private:
   std::filesystem::path path_;
@@ -27,6 +28,9 @@ class OutputFile {
   std::filesystem::path partial_;
   std::FILE* file_ = nullptr;
 };
+
+/// Where the bytes for `path` lie until they are whole, "PATH.partial".
+std::filesystem::path partial_of(const std::filesystem::path& path);
 
 /// For before long work: throws OutputError if `path` or `PATH.partial` exists and `overwrite` is
 /// false, if a living writer or reader uses the latter, if either is no regular file, or if no file

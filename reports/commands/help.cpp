@@ -20,8 +20,8 @@ void print_overview(std::ostream& out, std::span<const Command> commands) {
          "--out results.h5\n"
          "  kvreplay report results.h5 --out report.html\n\n"
          "exit codes: 0 done, 1 unexpected fault, 2 wrong arguments, 3 bad input file,\n"
-         "4 output cannot be written, 130 interrupted (what was finished is kept, marked "
-         "partial)\n";
+         "4 output cannot be written, 130 interrupted (what was finished is kept as "
+         "FILE.partial)\n";
 }
 
 void print_help(std::ostream& out, const Command& command) {

@@ -257,11 +257,11 @@ void run(const po::variables_map& options, const RunControl& control) {
   results.manifest_json = manifest_json(traces, facts);
   if (outputs.hdf5) write_hdf5(results, *outputs.hdf5, overwrite);
   if (outputs.csv) write_csv(results, *outputs.csv, overwrite);
-  if (outputs.series) series.write(*outputs.series, overwrite);
+  if (outputs.series) series.write(*outputs.series, overwrite, !results.partial);
   if (outputs.sets) {
     OutputFile file(*outputs.sets, overwrite);
     file.write(sets->text());
-    file.finish();
+    file.finish(!results.partial);
   }
 
   double entries = 0;
@@ -290,11 +290,17 @@ void run(const po::variables_map& options, const RunControl& control) {
   std::cout << "\n"
             << fixed(facts.seconds, 1) << " s, " << fixed(entries / facts.seconds / 1e9, 2)
             << " G row entries x cells per second\n";
+  std::string kept;
   for (const auto& path : {outputs.hdf5, outputs.csv, outputs.sets, outputs.series}) {
-    if (path) std::cout << "wrote " << *path << (results.partial ? " (partial)" : "") << "\n";
+    if (!path) continue;
+    const std::string file = results.partial ? partial_of(*path).string() : *path;
+    kept += (kept.empty() ? "" : ", ") + file;
+    std::cout << "wrote " << file << "\n";
   }
   if (results.partial) {
-    throw Interrupted("interrupted; the results hold the units done so far and are marked partial");
+    throw Interrupted("interrupted; the results hold the units done so far" +
+                      (kept.empty() ? ", and no file was asked for"
+                                    : " and are kept under names that say so: " + kept));
   }
 }
 

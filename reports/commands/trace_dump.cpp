@@ -114,7 +114,11 @@ Command trace_dump_command() {
       FileBuffer buffer(file);
       std::ostream out(&buffer);
       out.exceptions(std::ios::badbit);
-      dump(trace, slot, range, format, out, control);
+      try {
+        dump(trace, slot, range, format, out, control);
+      } catch (const Interrupted&) {
+        throw Interrupted("interrupted; no file is written or replaced");
+      }
       file.finish();
     } else {
       dump(trace, slot, range, format, std::cout);

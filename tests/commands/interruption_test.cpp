@@ -1,6 +1,7 @@
 // Runs that end early: Ctrl-C, a reader that leaves, an input that shrinks.
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include "bench.hpp"
@@ -28,10 +29,54 @@ TEST_CASE("Ctrl-C leaves results that are marked partial") {
       "kill -INT $pid; wait $pid";
   const int status = std::system(script.c_str());
   CHECK(WEXITSTATUS(status) == 130);
-  CHECK_THAT(read_text(folder / "err"), Contains("interrupted; the results hold the units done"));
-  const auto results = read_hdf5_results(out);
+  CHECK_THAT(read_text(folder / "err"), Contains("interrupted; the results hold the units done") &&
+                                            Contains(out + ".partial"));
+  const auto results = read_hdf5_results(out + ".partial");
   CHECK(results.partial);
-  CHECK(!std::filesystem::exists(out + ".partial"));
+  CHECK(!std::filesystem::exists(out));
+}
+
+TEST_CASE(
+    "every file of an interrupted run is kept as .partial, and those of before are not lost") {
+  const Bench bench;
+  std::string options = "--policy-library '" + std::string(KVREPLAY_POLICY_LIBRARIES) +
+                        "/interrupting_policy.so' --policy interrupting --budget 8 --threads 1";
+  const std::vector<std::string> kinds = {"out", "csv", "series", "sets"};
+  const auto file = [&](const std::string& kind) { return bench.path("r." + kind); };
+  for (const auto& kind : kinds) options += " --" + kind + " '" + file(kind) + "'";
+  std::ofstream(file("csv")) << "of before";
+  CHECK(bench.simulate(options).exit_code == 4);
+  const auto run = bench.simulate(options + " --overwrite");
+  CHECK(run.exit_code == 130);
+  CHECK(run.err ==
+        "kvreplay simulate: interrupted; the results hold the units done so far and are "
+        "kept under names that say so: " +
+            file("out") + ".partial, " + file("csv") + ".partial, " + file("sets") + ".partial, " +
+            file("series") + ".partial\n");
+  for (const auto& kind : kinds) {
+    CHECK_THAT(run.out, Contains("wrote " + file(kind) + ".partial\n"));
+    CHECK(std::filesystem::exists(file(kind)) == (kind == "csv"));
+    CHECK(!read_text(file(kind) + ".partial").empty());
+  }
+  CHECK(read_text(file("csv")) == "of before");
+  // Layer 0 is done, of layer 1 one head.
+  const auto csv = read_text(file("csv") + ".partial");
+  CHECK(has_line(csv, "t.h5,interrupting,,head,8,8,0,3,kept,mean,8,", ","));
+  CHECK(has_line(csv, "t.h5,interrupting,,head,8,8,1,0,kept,mean,8,", ","));
+  CHECK(!has_line(csv, "t.h5,interrupting,,head,8,8,1,1,", ","));
+  CHECK(read_hdf5_results(file("out") + ".partial").partial);
+  const auto page =
+      run_kvreplay("report '" + file("out") + ".partial' --out '" + bench.path("r.html") + "'");
+  CHECK(page.exit_code == 0);
+  CHECK_THAT(read_text(bench.path("r.html")), Contains("the replay behind r.out.partial was"));
+  // The next run is told, and a whole one leaves nothing of it.
+  const std::string whole = "--policy local --budget 8 --out '" + file("out") + "'";
+  const auto refused = bench.simulate(whole);
+  CHECK(refused.exit_code == 4);
+  CHECK_THAT(refused.err, Contains("a stopped run left this file"));
+  CHECK(bench.simulate(whole + " --overwrite").exit_code == 0);
+  CHECK(!std::filesystem::exists(file("out") + ".partial"));
+  CHECK(!read_hdf5_results(file("out")).partial);
 }
 
 TEST_CASE("Ctrl-C while budgets are dealt out leaves the traces that are done") {
@@ -49,7 +94,7 @@ TEST_CASE("Ctrl-C while budgets are dealt out leaves the traces that are done") 
   const int status = std::system(script.c_str());
   CHECK(WEXITSTATUS(status) == 130);
   CHECK_THAT(read_text(bench.path("err")), Contains("interrupted; the results hold the units"));
-  const auto results = read_hdf5_results(out);
+  const auto results = read_hdf5_results(out + ".partial");
   CHECK(results.partial);
   REQUIRE(!results.rows.empty());
   CHECK((*results.rows.begin()).trace == "t.h5");

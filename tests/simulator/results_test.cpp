@@ -29,7 +29,6 @@ std::string read_text(const std::filesystem::path& path) {
 Results some_results() {
   Results results;
   results.manifest_json = R"({"tool":"a \"quoted\" name"})";
-  results.partial = true;
   ResultRow row{.trace = "a,b \"c\".h5",
                 .policy = "h2o",
                 .parameters = "heavy=1:recent=2",
@@ -64,7 +63,7 @@ TEST_CASE("results survive a file") {
   CHECK(!std::filesystem::exists(folder / "r.h5.partial"));
   const Results read = read_hdf5_results(folder / "r.h5");
   CHECK(read.manifest_json == written.manifest_json);
-  CHECK(read.partial);
+  CHECK(!read.partial);
   REQUIRE(read.rows.size() == written.rows.size());
   for (std::size_t i = 0; i < read.rows.size(); ++i) {
     const auto& a = read.rows[i];
@@ -76,6 +75,28 @@ TEST_CASE("results survive a file") {
   }
   write_hdf5(Results(), folder / "empty.h5");
   CHECK(read_hdf5_results(folder / "empty.h5").rows.empty());
+}
+
+TEST_CASE("partial results leave the file of before alone") {
+  const TemporaryFolder folder;
+  Results results = some_results();
+  write_hdf5(results, folder / "r.h5");
+  write_csv(results, folder / "r.csv");
+  const auto csv = read_text(folder / "r.csv");
+  results.partial = true;
+  ResultRow more = results.rows[1];
+  more.metric = "kept";
+  results.rows.push_back(more);
+  CHECK_THROWS_AS(write_hdf5(results, folder / "r.h5"), OutputError);
+  write_hdf5(results, folder / "r.h5", true);
+  write_csv(results, folder / "r.csv", true);
+  CHECK(!read_hdf5_results(folder / "r.h5").partial);
+  CHECK(read_hdf5_results(folder / "r.h5").rows.size() == 2);
+  CHECK(read_hdf5_results(folder / "r.h5.partial").partial);
+  CHECK(read_hdf5_results(folder / "r.h5.partial").rows.size() == 3);
+  CHECK(read_text(folder / "r.csv") == csv);
+  CHECK_THAT(read_text(folder / "r.csv.partial"),
+             Catch::StartsWith(csv) && Catch::Contains(",kept,p95,1e-300,"));
 }
 
 TEST_CASE("texts of any length survive a file, as long as one can be written") {
