@@ -43,6 +43,22 @@ std::string TextTable::text(const std::string& indent) const {
   return text;
 }
 
+std::string wrapped(const std::string& start, const std::string& text) {
+  constexpr std::size_t kWidth = 100;
+  std::string lines;
+  std::string line = start;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find(' ', at), text.size());
+    if (line.size() > start.size() && line.size() + 1 + end - at > kWidth) {
+      lines += line + "\n";
+      line.assign(start.size(), ' ');
+    }
+    line += (line.size() > start.size() ? " " : "") + text.substr(at, end - at);
+    at = end + 1;
+  }
+  return lines + line + "\n";
+}
+
 std::string fixed(double value, int digits) {
   const int length = std::snprintf(nullptr, 0, "%.*f", digits, value);
   std::string text(static_cast<std::size_t>(length), '\0');

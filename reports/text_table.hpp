@@ -23,6 +23,10 @@ class TextTable {
   std::vector<std::size_t> left_ = {0};
 };
 
+/// `text` in lines of at most 100 columns, broken at spaces, the first behind `start` and the
+/// others as far in.
+std::string wrapped(const std::string& start, const std::string& text);
+
 /// "0.0312": a fixed number of digits after the point.
 std::string fixed(double value, int digits);
 /// "1,088": thousands apart.

@@ -4,6 +4,7 @@
 #include "policies/parts.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/policy_libraries.hpp"
+#include "reports/text_table.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -20,34 +21,60 @@ std::string names(const std::vector<Scope>& scopes) {
   return text.empty() ? "any" : text;
 }
 
-void print_parameters(const std::vector<Parameter>& parameters) {
-  for (const auto& parameter : parameters) {
+/// What can be listed: a policy or a part.
+struct Entry {
+  std::string title;
+  std::string summary;
+  std::string note;
+  const std::vector<Parameter>& parameters;
+  std::string needs;
+};
+
+Entry entry_of(const PolicyEntry& policy) {
+  std::string needs = "needs " + names(policy.needs);
+  if (!policy.scopes.empty()) needs += "; only --scope " + names(policy.scopes);
+  return {policy.name, policy.summary, policy.note, policy.parameters, needs};
+}
+
+Entry entry_of(const Part& part) {
+  return {part.name + (part.ranked() ? "  (ranked)" : "  (protected)"), part.meaning, "",
+          part.parameters, part.needs.empty() ? "" : "needs " + names(part.needs)};
+}
+
+void print_in_full(const Entry& entry) {
+  std::cout << entry.title << "\n    " << entry.summary << "\n";
+  if (!entry.note.empty()) std::cout << "    " << entry.note << "\n";
+  for (const auto& parameter : entry.parameters) {
     std::cout << "    " << parameter.name << "  " << parameter.meaning << "\n        "
               << parameter.range() << "; default: " << parameter.default_words << "\n";
   }
+  if (!entry.needs.empty()) std::cout << "    " << entry.needs << "\n";
 }
 
-void print_text(const PolicyEntry& policy) {
-  std::cout << policy.name << "\n    " << policy.summary << "\n";
-  if (!policy.note.empty()) std::cout << "    " << policy.note << "\n";
-  print_parameters(policy.parameters);
-  std::cout << "    needs " << names(policy.needs);
-  if (!policy.scopes.empty()) std::cout << "; only --scope " << names(policy.scopes);
-  std::cout << "\n";
+/// A line that says what it is, and what it takes as "rows=raw, recent (half of the budget)".
+void print_in_short(const Entry& entry) {
+  std::cout << entry.title << "  " << entry.summary << "\n";
+  std::string takes;
+  for (const auto& parameter : entry.parameters) {
+    const auto& otherwise = parameter.default_words;
+    const bool one_word = otherwise.find(' ') == std::string::npos;
+    takes += (takes.empty() ? "" : ", ") + parameter.name +
+             (one_word ? "=" + otherwise : " (" + otherwise + ")");
+  }
+  if (!entry.needs.empty()) takes += (takes.empty() ? "" : "; ") + entry.needs;
+  if (!takes.empty()) std::cout << wrapped("    ", takes);
 }
 
-void print_parts() {
+void print_all(void (*print)(const Entry&)) {
+  for (const auto& [name, policy] : registered_policies()) print(entry_of(policy));
   std::cout << "\nParts, to be joined by + as in sinks:4+recent:0.5+heavy:rows=raw\n\n";
   for (const bool ranked : {false, true}) {
     for (const auto& [name, part] : registered_parts()) {
-      if (part.ranked() != ranked) continue;
-      std::cout << name << (ranked ? "  (ranked)" : "  (protected)") << "\n    " << part.meaning
-                << "\n";
-      print_parameters(part.parameters);
+      if (part.ranked() == ranked) print(entry_of(part));
     }
   }
-  std::cout << "evict=after|before  (of the whole, as in recent:0.5+heavy+evict=before)\n    "
-            << evict_parameter().meaning << "\n";
+  std::cout << "evict=after|before  (of the whole, as in recent:0.5+heavy+evict=before)\n"
+            << wrapped("    ", evict_parameter().meaning);
 }
 
 nlohmann::ordered_json to_json(const std::vector<Parameter>& parameters) {
@@ -87,13 +114,49 @@ nlohmann::ordered_json to_json(const Part& part) {
           {"scopes", "any"}};
 }
 
+void run(const po::variables_map& options, const RunControl& /*control*/) {
+  load_policy_libraries(options);
+  const bool all = options.count("name") == 0;
+  const bool json = options["json"].as<bool>();
+  if (!all && options["all"].as<bool>()) {
+    throw std::invalid_argument("--all explains all policies; give it or names, not both");
+  }
+  if (all && !json) {
+    print_all(options["all"].as<bool>() ? print_in_full : print_in_short);
+    if (!options["all"].as<bool>()) {
+      std::cout << "\n`kvreplay policies NAME...` explains some of them, --all all of them.\n";
+    }
+    return;
+  }
+  auto list = nlohmann::ordered_json::array();
+  const auto show = [&](const auto& one) {
+    if (json) {
+      list.push_back(to_json(one));
+    } else {
+      print_in_full(entry_of(one));
+    }
+  };
+  if (all) {
+    for (const auto& [name, policy] : registered_policies()) show(policy);
+    for (const auto& [name, part] : registered_parts()) show(part);
+  } else {
+    std::vector<PolicyRequest> asked;  // all are looked up before the first is shown
+    for (const auto& name : options["name"].as<std::vector<std::string>>()) {
+      for (auto& one : parse_policies(name)) asked.push_back(std::move(one));
+    }
+    for (const auto& one : asked) show(*one.entry);
+  }
+  if (!json) return;
+  std::cout << list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+}
+
 }  // namespace
 
 Command policies_command() {
   Command command;
   command.name = "policies";
   command.summary = "list the eviction policies with their parameters";
-  command.usage = "[NAME] [--json]";
+  command.usage = "[NAME...] [--all] [--json]";
   command.details =
       R"(A policy is given to simulate by name with its parameters, name[:key=value]..., or as parts of
 the kept set joined by +, each part[:tokens][:key=value]...; commas stand between policies. Tokens
@@ -101,38 +164,23 @@ are a count or a share of the budget (0.5, 50%); one part may have none and take
 leave. Protected parts never lose a token; of all other tokens the ranked part says which one
 leaves, and without one it is the oldest. Room that protected tokens do not fill, or not yet, is
 used for ranked ones. +evict=before evicts before the query attends. Results carry the policy as it
-was typed. Without NAME the parts are listed behind the policies.
+was typed.
 
+Without NAME all policies are listed, and behind them the parts, with their parameters, defaults and
+needs. With NAME (of a policy, or parts) parameters are explained, and how a policy
+differs from what was published; --all explains all.
+
+  kvreplay policies h2o tova heavy
   kvreplay simulate T.h5 --policy local,h2o:heavy=0.25:rows=raw --budget 20%
   kvreplay simulate T.h5 --policy sinks:4+recent:0.5+heavy,strided:0.5+recent --budget 20%)";
   auto add = command.options.add_options();
-  add("name", po::value<std::string>(), "only this policy, or composition of parts");
-  add("json", po::bool_switch(), "print one JSON array");
+  add("name", po::value<std::vector<std::string>>(),
+      "only these policies, or compositions of parts");
+  add("all", po::bool_switch(), "explain all of them");
+  add("json", po::bool_switch(), "print one JSON array, with everything");
   add_policy_library_option(command);
-  command.positional.add("name", 1);
-  command.run = [](const po::variables_map& options, const RunControl&) {
-    load_policy_libraries(options);
-    std::vector<const PolicyEntry*> policies;
-    std::vector<PolicyRequest> asked;
-    if (options.count("name") != 0) {
-      asked = parse_policies(options["name"].as<std::string>());
-      for (const auto& one : asked) policies.push_back(one.entry.get());
-    } else {
-      for (const auto& [name, policy] : registered_policies()) policies.push_back(&policy);
-    }
-    if (options["json"].as<bool>()) {
-      nlohmann::ordered_json list = nlohmann::ordered_json::array();
-      for (const auto* policy : policies) list.push_back(to_json(*policy));
-      if (asked.empty()) {
-        for (const auto& [name, part] : registered_parts()) list.push_back(to_json(part));
-      }
-      std::cout << list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
-                << "\n";
-      return;
-    }
-    for (const auto* policy : policies) print_text(*policy);
-    if (asked.empty()) print_parts();
-  };
+  command.positional.add("name", -1);
+  command.run = run;
   return command;
 }
 

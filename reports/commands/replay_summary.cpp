@@ -169,23 +169,6 @@ std::string shown_at_most(const ReplayPlan& plan, const CellPlan& cell) {
                    : holds + shows;
 }
 
-/// `text` in lines of at most 100 columns, broken at spaces, the first behind `start`.
-std::string wrapped(const std::string& start, const std::string& text) {
-  constexpr std::size_t kWidth = 100;
-  std::string lines;
-  std::string line = start;
-  for (std::size_t at = 0; at < text.size();) {
-    const auto end = std::min(text.find(' ', at), text.size());
-    if (line.size() > start.size() && line.size() + 1 + end - at > kWidth) {
-      lines += line + "\n";
-      line.assign(start.size(), ' ');
-    }
-    line += (line.size() > start.size() ? " " : "") + text.substr(at, end - at);
-    at = end + 1;
-  }
-  return lines + line + "\n";
-}
-
 }  // namespace
 
 void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads) {

@@ -1,7 +1,9 @@
 // kvreplay policies, and policies from shared libraries.
 #include <catch2/catch.hpp>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 
 #include "bench.hpp"
 
@@ -10,8 +12,15 @@ namespace {
 
 using Catch::Contains;
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
 TEST_CASE("policies are listed for people and for programs") {
-  const auto text = run_kvreplay("policies");
+  const auto text = run_kvreplay("policies --all");
   CHECK(text.exit_code == 0);
   for (const auto* name : {"full", "local", "sinks", "h2o", "h2o-figure", "h2o-literal", "h2o-mean",
                            "tova", "random", "topk-row"}) {
@@ -27,6 +36,54 @@ TEST_CASE("policies are listed for people and for programs") {
   CHECK_THAT(run_kvreplay("policies sinks:4+random").out,
              Contains("sinks:4+random\n    ") && Contains("seed  ") && !Contains("(ranked)"));
   CHECK_THAT(run_kvreplay("help policies").out, Contains("sinks:4+recent:0.5+heavy"));
+}
+
+TEST_CASE("the bare list has a line for each policy, and one for what it takes and needs") {
+  const auto list = run_kvreplay("policies");
+  REQUIRE(list.exit_code == 0);
+  const auto json = nlohmann::json::parse(run_kvreplay("policies --json").out);
+  const auto lines = lines_of(list.out);
+  CHECK(lines.size() < 4 * json.size());
+  for (const auto& line : lines) CHECK((line.size() <= 100 || !line.starts_with(" ")));
+  for (const auto& entry : json) {
+    const auto text = [&](const char* key) { return entry.at(key).get<std::string>(); };
+    const bool policy = text("kind") == "policy";
+    const std::string title =
+        text("name") +
+        (policy ? "  " : "  (" + text("kind").substr(0, text("kind").find(' ')) + ")  ");
+    INFO(title);
+    auto line = std::find(lines.begin(), lines.end(), title + text("summary"));
+    REQUIRE(line != lines.end());
+    std::string takes;
+    while (++line != lines.end() && line->starts_with("    ")) {
+      takes += (takes.empty() ? "" : " ") + line->substr(4);
+    }
+    for (const auto& parameter : entry.at("parameters")) {
+      const auto name = parameter.at("name").get<std::string>();
+      const auto otherwise = parameter.at("default").get<std::string>();
+      CHECK_THAT(takes,
+                 Contains(name + "=" + otherwise) || Contains(name + " (" + otherwise + ")"));
+    }
+    std::string needs;
+    for (const auto& need : entry.at("needs")) {
+      needs += (needs.empty() ? "" : ", ") + need.get<std::string>();
+    }
+    if (policy) CHECK_THAT(takes, Contains("needs " + (needs.empty() ? "nothing" : needs)));
+    if (text("scopes") != "any") CHECK_THAT(takes, Contains("only --scope " + text("scopes")));
+  }
+  CHECK_THAT(lines.back(), Contains("policies NAME...") && Contains("--all"));
+}
+
+TEST_CASE("several policies are explained at once") {
+  const auto two = run_kvreplay("policies tova,local h2o");
+  CHECK(two.out == run_kvreplay("policies tova").out + run_kvreplay("policies local").out +
+                       run_kvreplay("policies h2o").out);
+  CHECK_THAT(two.out, Contains("newest tokens, the current one included"));
+  CHECK(nlohmann::json::parse(run_kvreplay("policies tova h2o --json").out).size() == 2);
+  CHECK(run_kvreplay("policies tova h3o").out.empty());
+  const auto both = run_kvreplay("policies tova --all");
+  CHECK(both.exit_code == 2);
+  CHECK_THAT(both.err, Contains("give it or names, not both"));
 }
 
 TEST_CASE("simulate and policies take policies from shared libraries") {
