@@ -1,13 +1,10 @@
 // Policies that deal their budget out over layers or heads, against what their definitions say.
 #include <catch2/catch.hpp>
-#include <numeric>
 
-#include "prompt_reference.hpp"
+#include "adaptive_reference.hpp"
 
 namespace kvreplay::testing {
 namespace {
-
-using Model = std::vector<Heads>;
 
 ReplayPlan dealt(const MemoryRows& rows, const std::string& policy, int k, int m,
                  Scope scope = Scope::head) {
@@ -107,54 +104,10 @@ TEST_CASE("pyramidkv keeps what snapkv would at each layer's budget") {
         INFO("k " << k << ", unit " << unit);
         const auto tokens = static_cast<int>(plan.cells[0].unit_tokens[unit]);
         check_grows(all_steps(rows, plan, 0, unit), m,
-                    snap_set(model[unit / 2][unit % 2], m, tokens, usual_window(k), "avg", 5));
+                    snap_set(model[unit / 2][unit % 2], m, k, tokens, {}));
       }
     }
   }
-}
-
-/// Budgets of the heads of one layer, counted one token at a time.
-std::vector<int> adakv_budgets(const Heads& heads, int m, int k, double floor) {
-  const int window = usual_window(k);
-  const int base = k - window;
-  struct Place {
-    double score;
-    int head;
-    int token;
-  };
-  std::vector<Place> places;
-  for (int head = 0; head < static_cast<int>(heads.size()); ++head) {
-    const auto scores =
-        smoothed(sums(heads[static_cast<std::size_t>(head)], m - window, m, m - window), "max", 7);
-    for (const auto& [token, score] : scores) places.push_back({score, head, token});
-  }
-  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
-    if (a.score != b.score) return a.score > b.score;
-    return a.head != b.head ? a.head > b.head : a.token > b.token;
-  });
-  std::vector<int> counts(heads.size(), 0);
-  for (int rank = 0; rank < base * static_cast<int>(heads.size()); ++rank) {
-    ++counts[static_cast<std::size_t>(places[static_cast<std::size_t>(rank)].head)];
-  }
-  std::vector<int> budgets;
-  for (const int count : counts) {
-    budgets.push_back(
-        static_cast<int>(std::nearbyint(count * (1 - floor) + std::floor(base * floor))));
-  }
-  // Too many by rounding: the one that rounding raised most gives one back.
-  while (std::accumulate(budgets.begin(), budgets.end(), 0) >
-         base * static_cast<int>(heads.size())) {
-    std::size_t most = 0;
-    const auto raised = [&](std::size_t head) {
-      return budgets[head] - (counts[head] * (1 - floor) + std::floor(base * floor));
-    };
-    for (std::size_t head = 1; head < heads.size(); ++head) {
-      if (raised(head) > raised(most)) most = head;
-    }
-    --budgets[most];
-  }
-  for (int& budget : budgets) budget += window;
-  return budgets;
 }
 
 TEST_CASE("adakv shares a layer's budget by the highest scores of its heads") {
@@ -172,9 +125,10 @@ TEST_CASE("adakv shares a layer's budget by the highest scores of its heads") {
     const auto rows = in_memory(model, 5);
     for (const int k : {1, 2, 9, 20, 35, 49}) {
       for (const double floor : {0.0, 0.25, 0.5, 1.0}) {
-        const auto plan = dealt(rows, "adakv:floor=" + number_text(floor), k, m);
+        const Asked asked = {{"floor", number_text(floor)}};
+        const auto plan = dealt(rows, asked.of("adakv"), k, m);
         for (std::size_t layer = 0; layer < 2; ++layer) {
-          const auto budgets = adakv_budgets(model[layer], m, k, floor);
+          const auto budgets = adakv_layer(model[layer], m, k, asked);
           check_sum(plan, k, 5 * layer, 5);
           for (std::size_t head = 0; head < 5; ++head) {
             INFO("kind " << static_cast<int>(kind) << ", k " << k << ", floor " << floor
@@ -182,7 +136,7 @@ TEST_CASE("adakv shares a layer's budget by the highest scores of its heads") {
             REQUIRE(plan.cells[0].unit_tokens[5 * layer + head] ==
                     static_cast<std::uint32_t>(budgets[head]));
             check_grows(all_steps(rows, plan, 0, 5 * layer + head), m,
-                        snap_set(model[layer][head], m, budgets[head], usual_window(k), "max", 7));
+                        snap_set(model[layer][head], m, k, budgets[head], asked, "max"));
           }
         }
       }
@@ -211,106 +165,6 @@ TEST_CASE("adakv by hand") {
   CHECK(budgets("0.5") == std::vector<std::uint32_t>{3, 3});
 }
 
-struct CakeLayer {
-  double entropy = 0;
-  double variance = 0;
-};
-
-double row_mean(const Matrix& rows, int first, int last, int j) {
-  double sum = 0;
-  for (int i = first; i < last; ++i) sum += at(rows, i, j);
-  return sum / (last - first);
-}
-
-double row_variance(const Matrix& rows, int first, int last, int j) {
-  if (last - first < 2) return 0;
-  const double mean = row_mean(rows, first, last, j);
-  double sum = 0;
-  for (int i = first; i < last; ++i) sum += (at(rows, i, j) - mean) * (at(rows, i, j) - mean);
-  return sum / (last - first - 1);
-}
-
-/// Tokens of each layer without the window, handed out one at a time as the program does.
-std::vector<int> cake_budgets(const Model& model, int m, int k, int window) {
-  const int layers = static_cast<int>(model.size());
-  const int total = (k - window) * layers;
-  std::vector<double> preference;
-  for (const auto& heads : model) {
-    CakeLayer layer;
-    for (const auto& rows : heads) {
-      for (int j = 0; j < m - window; ++j) {
-        for (int i = m - window; i < m; ++i) {
-          if (at(rows, i, j) > 0) layer.entropy -= at(rows, i, j) * std::log(at(rows, i, j));
-        }
-        layer.variance += row_variance(rows, m - window, m, j);
-      }
-    }
-    preference.push_back(layer.entropy * layer.variance);
-  }
-  const double sum = std::accumulate(preference.begin(), preference.end(), 0.0);
-  std::vector<int> budgets;
-  int excess = 0;
-  int rounded = 0;
-  for (const double one : preference) {
-    const int share = static_cast<int>(sum > 0 ? one / sum * total : double(total) / layers);
-    budgets.push_back(std::min(share, m - window));
-    excess += share - budgets.back();
-    rounded += share;
-  }
-  for (int left : {excess, total - rounded}) {
-    while (left > 0) {
-      std::vector<std::size_t> below;
-      for (std::size_t at = 0; at < budgets.size(); ++at) {
-        if (budgets[at] < m - window) below.push_back(at);
-      }
-      if (below.empty()) break;
-      const int each = left / static_cast<int>(below.size());
-      const int first = left % static_cast<int>(below.size());
-      left = 0;
-      for (int rank = 0; rank < static_cast<int>(below.size()); ++rank) {
-        int& budget = budgets[below[static_cast<std::size_t>(rank)]];
-        budget += each + (rank < first ? 1 : 0);
-        left += std::max(budget - (m - window), 0);
-        budget = std::min(budget, m - window);
-      }
-    }
-  }
-  return budgets;
-}
-
-std::vector<Tokens> cake_sets(const Matrix& rows, int m, int tokens, int window) {
-  std::vector<Tokens> sets;
-  Tokens held;
-  for (int i = 0; i < static_cast<int>(rows.size()); ++i) {
-    held.insert(i);
-    if (i == m - 1 && tokens < m) {
-      Scores scores;
-      for (int j = 0; j < m - window; ++j) {
-        scores[j] = row_mean(rows, m - window, m, j) + 200 * row_variance(rows, m - window, m, j);
-      }
-      held = best(smoothed(scores, "avg", 5), tokens - window);
-      add_range(held, m - window, m);
-    }
-    if (i >= m && static_cast<int>(held.size()) > tokens) {
-      // Neighbours are those that are still there.
-      const std::vector<int> order(held.begin(), held.end());
-      Scores means;
-      for (int place = 0; place + window < static_cast<int>(order.size()); ++place) {
-        means[place] =
-            row_mean(rows, i + 1 - window, i + 1, order[static_cast<std::size_t>(place)]);
-      }
-      const auto scores = smoothed(means, "avg", 5);
-      int victim = 0;
-      for (const auto& [place, score] : scores) {
-        if (score < scores.at(victim)) victim = place;
-      }
-      held.erase(order[static_cast<std::size_t>(victim)]);
-    }
-    sets.push_back(held);
-  }
-  return sets;
-}
-
 TEST_CASE("cake shares the budget of all layers and keeps to it behind the prompt") {
   const int n = 60;
   for (const auto kind : {Rows::smooth, Rows::sharp, Rows::with_empty, Rows::uniform}) {
@@ -329,22 +183,15 @@ TEST_CASE("cake shares the budget of all layers and keeps to it behind the promp
     for (const int m : {1, 12, 45}) {
       for (const int k : std::set<int>{1, 2, 5, 9, 20, 33, 38, 44, 45, 60}) {
         const auto plan = dealt(rows, "cake", k, m);
-        const int window = usual_window(k);
-        std::vector<int> budgets(4, k - window);
-        if (k < m) budgets = cake_budgets(model, m, k, window);
+        const auto budgets = cake_tokens(model, m, k, {});
         check_sum(plan, k, 0, plan.units.size());
         for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
           INFO("kind " << static_cast<int>(kind) << ", m " << m << ", k " << k << ", unit "
                        << unit);
-          const int tokens = budgets[unit / 2] + window;
+          const int tokens = budgets[unit / 2][unit % 2];
           REQUIRE(plan.cells[0].unit_tokens[unit] == static_cast<std::uint32_t>(tokens));
-          const auto expected = cake_sets(model[unit / 2][unit % 2], m, tokens, window);
-          const auto steps = all_steps(rows, plan, 0, unit);
-          for (std::size_t i = 0; i < steps.size(); ++i) {
-            INFO("step " << i);
-            REQUIRE(steps[i].kept ==
-                    std::vector<std::uint32_t>(expected[i].begin(), expected[i].end()));
-          }
+          check_sets(all_steps(rows, plan, 0, unit),
+                     cake_sets(model[unit / 2][unit % 2], m, k, tokens, {}));
         }
       }
     }

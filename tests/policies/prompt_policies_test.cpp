@@ -9,15 +9,13 @@ namespace {
 
 using Catch::Contains;
 
-const std::vector<Rows> all_kinds = {Rows::smooth,  Rows::sharp,   Rows::dyadic,
-                                     Rows::one_hot, Rows::uniform, Rows::with_empty};
-
 /// Calls check(rows, heads, m, k) for rows of every kind and for many sizes.
 template <class Check>
 void for_all(Check check, bool with_long = true) {
+  const std::set<Rows> for_long = {Rows::smooth, Rows::sharp, Rows::one_hot, Rows::with_empty};
   for (const Rows kind : all_kinds) {
     for (const int n : {2, 3, 9, 40, 200}) {
-      if (n == 200 && (!with_long || kind == Rows::uniform || kind == Rows::dyadic)) continue;
+      if (n == 200 && (!with_long || !for_long.contains(kind))) continue;
       const auto heads = random_layers(1, 1, n, kind, 31)[0];
       const auto rows = in_memory({heads}, 1);
       for (const int m : std::set<int>{1, n / 2, n - 1}) {
@@ -48,24 +46,18 @@ TEST_CASE("h2o-kvcf keeps the highest column sums and the window") {
 TEST_CASE("observed keeps the highest means over the rows that could see a token") {
   for_all([](const MemoryRows& rows, const Matrix& matrix, int m, int k) {
     for (const int recent : {0, 1}) {
-      Tokens kept;
-      add_range(kept, std::max(m - recent, 0), m);
-      auto means = sums(matrix, 0, m, m - recent);
-      for (auto& [j, mean] : means) mean /= m - j;
-      for (const int j : best(means, std::min(k, m) - recent)) kept.insert(j);
-      check_grows(steps_of(rows, "observed:recent=" + std::to_string(recent), m, k), m, kept);
+      check_grows(steps_of(rows, "observed:recent=" + std::to_string(recent), m, k), m,
+                  observed_set(matrix, m, k, recent));
     }
   });
 }
 
 TEST_CASE("snapkv keeps what the window attends, smoothed, and the window") {
   for_all([](const MemoryRows& rows, const Matrix& matrix, int m, int k) {
-    const int window = usual_window(k);
-    check_grows(steps_of(rows, "snapkv", m, k), m, snap_set(matrix, m, k, window, "avg", 5));
-    check_grows(steps_of(rows, "snapkv:pool=max", m, k), m,
-                snap_set(matrix, m, k, window, "max", 7));
-    check_grows(steps_of(rows, "snapkv:window=1:kernel=1", m, k), m,
-                snap_set(matrix, m, k, 1, "avg", 1));
+    for (const Asked& asked :
+         {Asked{}, Asked{{"pool", "max"}}, Asked{{"window", "1"}, {"kernel", "1"}}}) {
+      check_grows(steps_of(rows, asked.of("snapkv"), m, k), m, snap_set(matrix, m, k, k, asked));
+    }
   });
 }
 
@@ -109,38 +101,14 @@ TEST_CASE("heads that share a set choose by their pooled rows") {
       const auto first = heads.begin() + static_cast<std::ptrdiff_t>(3 * group);
       const Matrix matrix = pooled_rows({first, first + 3}, pooling);
       check_grows(all_steps(rows, plan, 0, group), m, kvcf_set(matrix, m, 12, 6));
-      check_grows(all_steps(rows, plan, 1, group), m, snap_set(matrix, m, 12, 6, "avg", 5));
+      check_grows(all_steps(rows, plan, 1, group), m, snap_set(matrix, m, 12, 12, {}));
     }
   }
 }
 
-/// The sets that nacl keeps: parts as shares of the budget, and draws of the documented stream.
-Tokens nacl_set(const Matrix& rows, int m, int k, std::uint64_t seed) {
-  Tokens kept;
-  if (k >= m) {
-    add_range(kept, 0, m);
-    return kept;
-  }
-  const int ends = k / 20;
-  const int sinks = ends - ends / 2;
-  const int drawn = 35 * k / 100;
-  auto scores = sums(rows, m - std::max(m / 100, 1), m, m - ends / 2);
-  for (int j = 0; j < sinks; ++j) scores.erase(j);
-  kept = best(scores, k - ends - drawn);
-  Scores rest;
-  ReferenceRandom random(seed, 0);
-  for (const auto& [j, score] : scores) {
-    if (kept.count(j) == 0) rest[j] = score - std::log(random.exponential());
-  }
-  for (const int j : best(rest, drawn)) kept.insert(j);
-  add_range(kept, 0, sinks);
-  add_range(kept, m - ends / 2, m);
-  return kept;
-}
-
 TEST_CASE("nacl keeps the ends, the highest sums and a sample") {
   for_all([](const MemoryRows& rows, const Matrix& matrix, int m, int k) {
-    check_grows(steps_of(rows, "nacl:seed=7", m, k), m, nacl_set(matrix, m, k, 7));
+    check_grows(steps_of(rows, "nacl:seed=7", m, k), m, nacl_set(matrix, m, k, {{"seed", "7"}}));
   });
 }
 
@@ -171,91 +139,44 @@ TEST_CASE("exponential random numbers are above 0 and finite for any bits") {
   }
 }
 
-/// Kept sets of keyformer, with the softmax of logits and noise as it is written down.
-std::vector<Tokens> keyformer_sets(const Matrix& rows, int m, int k, std::uint64_t seed,
-                                   double first_tau = 1, double delta = 0.01) {
-  const int n = static_cast<int>(rows.size());
-  const int recent = 3 * k / 10;
-  ReferenceRandom random(seed, 0);
-  Tokens held;
-  Scores scores;
-  std::vector<Tokens> sets;
-  for (int i = 0; i < n; ++i) {
-    held.insert(i);
-    const double tau = i < m ? first_tau : first_tau + delta * (i - m + 1);
-    Scores logits;
-    double most = -INFINITY;
-    for (const int j : held) {
-      logits[j] = (std::log(at(rows, i, j)) - std::log(random.exponential())) / tau;
-      most = std::max(most, logits[j]);
-    }
-    double sum = 0;
-    for (const auto& [j, logit] : logits) sum += std::exp(logit - most);
-    for (const auto& [j, logit] : logits) {
-      scores[j] += most > -INFINITY ? std::exp(logit - most) / sum : 0;
-    }
-    while (i + 1 >= m && static_cast<int>(held.size()) > k) {
-      int victim = -1;
-      for (const int j : held) {
-        if (j > i - recent) continue;
-        if (victim < 0 || scores[j] < scores[victim]) victim = j;
-      }
-      held.erase(victim);
-    }
-    sets.push_back(held);
-  }
-  return sets;
-}
-
 TEST_CASE("keyformer accumulates noisy rows and never takes a token back") {
-  for_all(
-      [](const MemoryRows& rows, const Matrix& matrix, int m, int k) {
-        const auto expected = keyformer_sets(matrix, m, k, 5);
-        const auto steps = steps_of(rows, "keyformer:seed=5", m, k);
-        for (std::size_t i = 0; i < steps.size(); ++i) {
-          INFO("step " << i);
-          REQUIRE(steps[i].kept ==
-                  std::vector<std::uint32_t>(expected[i].begin(), expected[i].end()));
-        }
-      },
-      false);
-}
-
-TEST_CASE("keyformer keeps to its definition at low and high temperatures") {
-  for (const double tau : {0.01, 5.0}) {
-    for (const double delta : {0.0, 1.0}) {
-      const std::string policy =
-          "keyformer:seed=6:tau=" + number_text(tau) + ":delta=" + number_text(delta);
-      for_all(
-          [&](const MemoryRows& rows, const Matrix& matrix, int m, int k) {
-            const auto expected = keyformer_sets(matrix, m, k, 6, tau, delta);
-            const auto steps = steps_of(rows, policy, m, k);
-            for (std::size_t i = 0; i < steps.size(); ++i) {
-              INFO(policy << ", step " << i);
-              REQUIRE(steps[i].kept ==
-                      std::vector<std::uint32_t>(expected[i].begin(), expected[i].end()));
-            }
-          },
-          false);
-    }
+  for (const Asked& asked : {Asked{{"seed", "5"}},
+                             {{"seed", "6"}, {"tau", "0.01"}, {"delta", "0"}},
+                             {{"seed", "6"}, {"tau", "0.01"}, {"delta", "1"}},
+                             {{"seed", "6"}, {"tau", "5"}, {"delta", "0"}},
+                             {{"seed", "6"}, {"tau", "5"}, {"delta", "1"}}}) {
+    INFO(asked.of("keyformer"));
+    for_all(
+        [&](const MemoryRows& rows, const Matrix& matrix, int m, int k) {
+          check_sets(steps_of(rows, asked.of("keyformer"), m, k),
+                     keyformer_sets({matrix}, Pooling::mean, m, k, asked));
+        },
+        false);
   }
 }
 
 TEST_CASE("spatten ranks one set by the attention of all layers and heads") {
-  for (const auto kind : {Rows::smooth, Rows::with_empty, Rows::dyadic}) {
-    const auto model = random_layers(3, 4, 30, kind, 33);
-    const auto rows = in_memory(model, 2);
-    Heads heads;
-    for (const auto& layer : model) heads.insert(heads.end(), layer.begin(), layer.end());
-    for (const int k : {1, 2, 7, 30}) {
-      const auto plan = plan_replay(rows.info(), "t", prompt_request("spatten", k, 10, Scope::all));
-      const auto steps = all_steps(rows, plan);
-      const auto reference = reference_replay(
-          heads, {.capacity = k, .renormalise = false, .score = ReferencePolicy::Score::sum});
-      for (std::size_t i = 0; i < steps.size(); ++i) {
-        INFO("k " << k << ", step " << i);
-        REQUIRE(steps[i].kept ==
-                std::vector<std::uint32_t>(reference[i].kept.begin(), reference[i].kept.end()));
+  for (const auto kind : all_kinds) {
+    for (const int n : {2, 9, 30}) {
+      const auto model = random_layers(3, 4, n, kind, 33);
+      const auto rows = in_memory(model, 2);
+      Heads heads;
+      for (const auto& layer : model) heads.insert(heads.end(), layer.begin(), layer.end());
+      for (const int k : std::set<int>{1, 2, std::min(7, n), n}) {
+        for (const Asked& asked : {Asked{}, Asked{{"recent", "1"}}, Asked{{"recent", "50%"}},
+                                   Asked{{"recent", "100%"}}}) {
+          INFO("kind " << static_cast<int>(kind) << ", n " << n << ", k " << k << ", "
+                       << asked.of("spatten"));
+          const auto request = prompt_request(asked.of("spatten"), k, n / 2, Scope::all);
+          const auto steps = all_steps(rows, plan_replay(rows.info(), "t", request));
+          const auto reference = reference_replay(heads, {.capacity = k,
+                                                          .recent = asked.tokens("recent", k, 0),
+                                                          .renormalise = false,
+                                                          .score = ReferencePolicy::Score::sum});
+          Sets expected;
+          for (const auto& step : reference) expected.push_back(listed(step.kept));
+          check_sets(steps, expected);
+        }
       }
     }
   }

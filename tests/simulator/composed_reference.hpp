@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "matrix.hpp"
+
 namespace kvreplay::testing {
 
 struct ComposedPolicy {
@@ -39,19 +41,11 @@ struct ComposedStep {
   std::set<int> kept;
 };
 
-/// By a division and nearbyint.
-inline double slow_half(double x) {
-  if (x == 0) return 0;
-  const double unit = std::ldexp(1.0, std::max(std::ilogb(x), -14) - 10);
-  const double rounded = std::nearbyint(x / unit) * unit;
-  return rounded >= 65520 ? HUGE_VAL : rounded;
-}
-
 class ComposedReplay {
  public:
   using Row = std::map<int, double>;
 
-  ComposedReplay(const ComposedPolicy& policy, const std::vector<std::vector<double>>& matrix)
+  ComposedReplay(const ComposedPolicy& policy, const Matrix& matrix)
       : policy_(policy), matrix_(matrix), state_(policy.seed) {}
 
   std::vector<ComposedStep> run() {
@@ -132,7 +126,7 @@ class ComposedReplay {
     return weights;
   }
 
-  double rounded(double x) const { return policy_.half ? slow_half(x) : x; }
+  double rounded(double x) const { return policy_.half ? half(x) : x; }
 
   double score(int j) const {
     const int rows = static_cast<int>(history_.size());
@@ -186,7 +180,7 @@ class ComposedReplay {
   }
 
   ComposedPolicy policy_;
-  const std::vector<std::vector<double>>& matrix_;
+  const Matrix& matrix_;
   std::uint64_t state_;
   std::set<int> held_;
   std::vector<Row> history_;

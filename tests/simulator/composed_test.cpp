@@ -121,9 +121,14 @@ std::vector<Pair> rankings(int k, int /*n*/) {
       {"h2o-decay", {.capacity = k, .recent = k - half, .by = By::decay, .decay = 0.98}},
       {"h2o-decay:recent=0:decay=0.5", {.capacity = k, .by = By::decay, .decay = 0.5}},
       {"h2o-decay:recent=0:grace=1", {.capacity = k, .recent = 1, .by = By::decay, .decay = 0.98}},
+      {"h2o-decay:recent=0:grace=" + std::to_string(std::min(k, 4)),
+       {.capacity = k, .recent = std::min(k, 4), .by = By::decay, .decay = 0.98}},
       {"lru", {.capacity = k, .recent = 1, .by = By::lru}},
       {"lru:recent=0:rows=raw", {.capacity = k, .renormalise = false, .by = By::lru}},
       {"lfu", {.capacity = k, .recent = 1, .by = By::lfu}},
+      {"lru:recent=50%", {.capacity = k, .recent = half, .by = By::lru}},
+      {"lfu:recent=0:rows=raw", {.capacity = k, .renormalise = false, .by = By::lfu}},
+      {"lfu:recent=50%", {.capacity = k, .recent = half, .by = By::lfu}},
       {"recent:0.2+lfu+evict=before",
        {.capacity = k, .recent = fifth, .evicts_first = true, .by = By::lfu}},
       {"scissorhands", {.capacity = k, .recent = std::min(k, 10), .by = By::below, .window = 400}},
@@ -137,12 +142,26 @@ std::vector<Pair> rankings(int k, int /*n*/) {
        {.capacity = k, .recent = fifth, .batch = std::max(1, half), .by = By::below, .window = 7}},
       {"scissorhands:window=70:recent=1:drop=3",
        {.capacity = k, .recent = 1, .batch = 3, .by = By::below, .window = 70}},
+      {"scissorhands:window=1:recent=0", {.capacity = k, .by = By::below, .window = 1}},
+      {"scissorhands:window=2:recent=100%:drop=2",
+       {.capacity = k, .recent = k, .batch = 2, .by = By::below, .window = 2}},
+      {"scissorhands:window=64:recent=50%:count=above:drop=20%",
+       {.capacity = k, .recent = half, .batch = std::max(1, fifth), .by = By::above, .window = 64}},
+      {"scissorhands:window=65:recent=0:share=seen:drop=1",
+       {.capacity = k, .by = By::below, .window = 65, .of_seen = true}},
+      {"scissorhands:window=128:recent=2%:count=above:share=seen:drop=100%",
+       {.capacity = k,
+        .recent = share(0.02, k),
+        .batch = k,
+        .by = By::above,
+        .window = 128,
+        .of_seen = true}},
       {"recent:0.2+counts:window=3+evict=before",
        {.capacity = k, .recent = fifth, .evicts_first = true, .by = By::below, .window = 3}}};
   return pairs;
 }
 
-MemoryRows one_head(const std::vector<std::vector<double>>& matrix, int prompt = 0) {
+MemoryRows one_head(const Matrix& matrix, int prompt = 0) {
   const int n = static_cast<int>(matrix.size());
   auto info = plain_info(static_cast<std::uint32_t>(n));
   info.encoding = Encoding::fp32;
@@ -153,8 +172,7 @@ MemoryRows one_head(const std::vector<std::vector<double>>& matrix, int prompt =
   return {info, std::span<const double>(dense)};
 }
 
-void compare(const MemoryRows& rows, const std::vector<std::vector<double>>& matrix, int k,
-             const Pair& pair) {
+void compare(const MemoryRows& rows, const Matrix& matrix, int k, const Pair& pair) {
   INFO(pair.text << " at " << k << " of " << matrix.size());
   const auto plan = plan_replay(rows.info(), "t", request_for(pair.text, std::to_string(k)));
   CHECK(plan.cells[0].policy.text == pair.text);
@@ -173,8 +191,7 @@ void compare(const MemoryRows& rows, const std::vector<std::vector<double>>& mat
   }
 }
 
-void compare_all(const std::vector<std::vector<double>>& matrix,
-                 std::vector<Pair> (*policies)(int, int)) {
+void compare_all(const Matrix& matrix, std::vector<Pair> (*policies)(int, int)) {
   const int n = static_cast<int>(matrix.size());
   const auto rows = one_head(matrix);
   for (const int k : {1, 2, 3, 5, 8, n / 5, n / 2, n - 1, n}) {
@@ -183,7 +200,7 @@ void compare_all(const std::vector<std::vector<double>>& matrix,
   }
 }
 
-std::vector<std::vector<double>> matrix_of(int n, Rows kind, std::uint32_t seed) {
+Matrix matrix_of(int n, Rows kind, std::uint32_t seed) {
   std::mt19937 random(seed);
   return random_matrix(n, kind, random);
 }
@@ -195,7 +212,8 @@ TEST_CASE("composed kept sets agree with the reference") {
 }
 
 TEST_CASE("rankings and scores agree with the reference") {
-  const auto kind = GENERATE(Rows::smooth, Rows::with_empty, Rows::one_hot, Rows::uniform);
+  const auto kind = GENERATE(Rows::smooth, Rows::with_empty, Rows::one_hot, Rows::uniform,
+                             Rows::own, Rows::empty);
   const int n = GENERATE(1, 2, 7, 40);
   compare_all(matrix_of(n, kind, 32), &rankings);
 }
@@ -260,13 +278,13 @@ TEST_CASE("the seven-token example, evicting before a query attends") {
   // Worked out by hand from the authors' simulation, which keeps the hb - 1 highest sums of the
   // rows before this one and the token itself; tokens are counted from 1. Row 4 finds the sums 2.1,
   // .5, .4 of tokens 1, 2 and 3, so 3 leaves; row 5 finds 2.3, .55, .7 of 1, 2 and 4, and so on.
-  std::vector<std::vector<double>> matrix = {{1},
-                                             {.6, .4},
-                                             {.5, .1, .4},
-                                             {.2, .05, .05, .7},
-                                             {.12, .05, .2, .05, .58},
-                                             {.1, .05, .05, .3, .4, .1},
-                                             {.2, .03, .3, .07, .25, .05, .1}};
+  Matrix matrix = {{1},
+                   {.6, .4},
+                   {.5, .1, .4},
+                   {.2, .05, .05, .7},
+                   {.12, .05, .2, .05, .58},
+                   {.1, .05, .05, .3, .4, .1},
+                   {.2, .03, .3, .07, .25, .05, .1}};
   for (auto& row : matrix) row.resize(7, 0);
   const auto rows = one_head(matrix);
   for (const std::string text : {"h2o-figure:rows=raw:evict=before", "heavy:rows=raw+evict=before",

@@ -8,13 +8,8 @@
 
 namespace kvreplay::testing {
 
-using Matrix = std::vector<std::vector<double>>;
 /// By row.
 using Visible = std::vector<Tokens>;
-
-inline double at(const Matrix& rows, int i, int j) {
-  return rows[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
-}
 
 /// The `count` tokens of the highest score; of equals the later ones.
 inline Tokens top(const Tokens& tokens, int count, const std::map<int, double>& scores) {
@@ -48,13 +43,6 @@ inline void add_renormalised(const Matrix& rows, int i, const Tokens& visible,
                              std::map<int, double>& scores) {
   const double mass = sum_over(rows[static_cast<std::size_t>(i)], visible);
   for (const int j : visible) scores[j] += mass > 0 ? at(rows, i, j) * (1 / mass) : 0;
-}
-
-/// The nearest number of 11 significant bits, a multiple of 2^-24.
-inline double half(double x) {
-  if (x == 0) return 0;
-  const double unit = std::ldexp(1, std::max(std::ilogb(x), -14) - 10);
-  return std::nearbyint(x / unit) * unit;
 }
 
 /// Row (a); the first `full_rows` see everything. In fp16 weights and scores are halves, the sums

@@ -10,11 +10,17 @@
 
 namespace kvreplay::testing {
 
-enum class Rows { smooth, sharp, dyadic, one_hot, uniform, with_empty };
+/// dyadic: many equal weights. own: every token looks at itself only. with_empty: every fifth row
+/// gives nothing, as all rows of `empty` do.
+enum class Rows { smooth, sharp, dyadic, one_hot, uniform, own, with_empty, empty };
+
+inline const std::vector<Rows> all_kinds = {Rows::smooth,     Rows::sharp,   Rows::dyadic,
+                                            Rows::one_hot,    Rows::uniform, Rows::own,
+                                            Rows::with_empty, Rows::empty};
 
 /// A causal n x n matrix, zero above the diagonal.
-inline std::vector<std::vector<double>> random_matrix(int n, Rows kind, std::mt19937& random) {
-  std::vector<std::vector<double>> matrix;
+inline Matrix random_matrix(int n, Rows kind, std::mt19937& random) {
+  Matrix matrix;
   for (int i = 0; i < n; ++i) {
     std::vector<double> row(static_cast<std::size_t>(n), 0);
     const auto length = static_cast<std::size_t>(i) + 1;
@@ -27,6 +33,7 @@ inline std::vector<std::vector<double>> random_matrix(int n, Rows kind, std::mt1
       if (kind == Rows::sharp || kind == Rows::with_empty) row[j] = std::exp(4 * normal(random));
       sum += row[j];
     }
+    if (kind == Rows::own) row[length - 1] = 1;
     if (kind == Rows::one_hot) row[random() % length] = 1;
     for (std::size_t j = 0; j < length; ++j) {
       if (kind == Rows::smooth || kind == Rows::sharp || kind == Rows::with_empty) row[j] /= sum;

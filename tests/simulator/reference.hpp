@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "matrix.hpp"
+
 namespace kvreplay::testing {
 
 using Tokens = std::set<int>;
-/// [head][query][key]
-using Heads = std::vector<std::vector<std::vector<double>>>;
 
 /// What leaves first, and what cannot leave.
 struct ReferencePolicy {
