@@ -5,8 +5,9 @@
 // above that goes evenly to the layers below it. Tokens rank by mean + gamma * variance over the
 // rows, averaged over 5 neighbours. Behind the prompt a layer keeps to its share: the token leaves,
 // outside of the last w, whose mean over the last w rows, averaged over 5 neighbours, is lowest.
-// Rows are raw. The program's own decoding holds one query at a time, so its window there is of
-// one row; and it keeps prompts of up to k + w tokens whole at first.
+// Rows are raw. Weights above 1, as sums over heads can be, may bring H below 0: it counts as 0
+// then. The program's own decoding holds one query at a time, so its window there is of one row;
+// and it keeps prompts of up to k + w tokens whole at first.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -211,7 +212,7 @@ std::vector<std::uint32_t> deal(const Arguments& arguments, const Setting& setti
   std::vector<double> logarithms;
   logarithms.reserve(layers.size());
   for (const auto& [layer, found] : layers) {
-    logarithms.push_back(std::log(found.entropy) / arguments.real("tau1", 1) +
+    logarithms.push_back(std::log(std::max(found.entropy, 0.0)) / arguments.real("tau1", 1) +
                          std::log(found.variance) / arguments.real("tau2", 1));
   }
   const auto shares = proportional(logarithms, std::uint64_t{budget - window} * layers.size(),

@@ -198,6 +198,32 @@ TEST_CASE("cake shares the budget of all layers and keeps to it behind the promp
   }
 }
 
+TEST_CASE("cake takes an entropy that weights above 1 bring below 0 for none") {
+  // Heads that all look at token 0 sum to a weight of 4 there, and -4 ln 4 is below 0.
+  const int n = 20;
+  const int m = 15;
+  const int k = 8;
+  auto model = random_layers(3, 4, n, Rows::smooth, 48);
+  for (auto& rows : model[1]) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      std::fill(rows[i].begin(), rows[i].end(), 0);
+      rows[i][0] = i % 2 == 0 ? 1 : 0.75;
+    }
+  }
+  const auto rows = in_memory(model, 4);
+  auto request = prompt_request("cake", k, m, Scope::layer);
+  request.pooling = Pooling::sum;
+  auto plan = plan_replay(rows.info(), "t", request);
+  deal_budgets(plan, rows, 1, {});
+  Model summed;
+  for (const auto& heads : model) summed.push_back({pooled_rows(heads, Pooling::sum)});
+  const auto expected = cake_tokens(summed, m, k, {});
+  CHECK(expected[1][0] == usual_window(k));
+  for (std::size_t layer = 0; layer < 3; ++layer) {
+    CHECK(plan.cells[0].unit_tokens[layer] == static_cast<std::uint32_t>(expected[layer][0]));
+  }
+}
+
 TEST_CASE("simlayerkv cuts lazy layers down and leaves the others alone") {
   const int n = 40;
   const int m = 30;
