@@ -6,11 +6,11 @@ namespace kvreplay {
 
 Metrics::Metrics(const ReplayPlan& plan) : rules_(plan.needed.size()), has_unions_(plan.unions) {
   names_.emplace_back("mass_loss");
-  for (const auto& rule : plan.needed) names_.emplace_back(rule.metric());
+  for (const auto& rule : plan.needed) names_.push_back(rule.metric());
   for (const auto* name : {"kept", "visible", "turnover", "age"}) names_.emplace_back(name);
   for (const auto& rule : plan.needed) {
-    names_.push_back("regret_" + std::string(rule.name()));
-    names_.push_back("delay_" + std::string(rule.name()));
+    names_.push_back("regret_" + rule.name());
+    names_.push_back("delay_" + rule.name());
   }
   if (plan.unions) {
     for (const auto* name : {"union", "union_bytes", "union_ratio"}) names_.emplace_back(name);

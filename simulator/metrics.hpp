@@ -18,6 +18,7 @@
 // and where ReplayPlan::cost, per unit and step,
 //   cost_ns         nanoseconds spent in the policy's own calls
 //   state_bytes     what the policy remembers after the step; none where it does not say
+// RULE is the kind of a needed set, with its value where a run has several of that kind.
 // For a RowChoice S_i is what row i saw besides itself, and nothing is evicted.
 #pragma once
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "traces/encoding.hpp"
 #include "traces/quoted.hpp"
@@ -13,8 +14,12 @@
 namespace kvreplay {
 namespace {
 
-constexpr std::array kKinds = {NeededRule::Kind::threshold, NeededRule::Kind::top,
-                               NeededRule::Kind::mass, NeededRule::Kind::mean};
+using Kind = NeededRule::Kind;
+constexpr std::array<std::pair<Kind, std::string_view>, 4> kKinds = {
+    {{Kind::threshold, "threshold"},
+     {Kind::top, "top"},
+     {Kind::mass, "mass"},
+     {Kind::mean, "mean"}}};
 
 template <class Number>
 bool parse_whole(std::string_view text, Number& number) {
@@ -31,11 +36,10 @@ NeededRule parse_rule(std::string_view text) {
     throw std::invalid_argument("needed set " + in_quotes(text) + ": " + std::string(why));
   };
   NeededRule rule;
-  const auto kind = std::find_if(kKinds.begin(), kKinds.end(), [&](NeededRule::Kind one) {
-    return NeededRule{.kind = one}.name() == word;
-  });
+  const auto kind = std::find_if(kKinds.begin(), kKinds.end(),
+                                 [&](const auto& one) { return one.second == word; });
   if (kind == kKinds.end()) fail("not one of threshold:F, top:M, mass:F, mean");
-  rule.kind = *kind;
+  rule.kind = kind->first;
   switch (rule.kind) {
     case NeededRule::Kind::threshold:
     case NeededRule::Kind::mass:
@@ -97,43 +101,38 @@ float stored(Encoding encoding, double weight) {
 
 }  // namespace
 
-std::string_view NeededRule::metric() const {
-  switch (kind) {
-    case Kind::threshold:
-      return "miss_threshold";
-    case Kind::top:
-      return "miss_top";
-    case Kind::mass:
-      return "miss_mass";
-    case Kind::mean:
-      return "miss_mean";
-  }
-  throw std::logic_error("unknown kind of needed set");
-}
-
-std::string_view NeededRule::name() const {
-  return metric().substr(std::string_view("miss_").size());
-}
-
 std::string NeededRule::text() const {
-  std::string words(name());
+  const auto named = std::find_if(kKinds.begin(), kKinds.end(),
+                                  [&](const auto& one) { return one.first == kind; });
+  const std::string word(named->second);
+  if (kind == Kind::mean) return word;
+  if (kind == Kind::top) return word + ":" + std::to_string(count);
   std::array<char, 32> number;
-  if (kind == Kind::top) return words + ":" + std::to_string(count);
-  if (kind == Kind::mean) return words;
   const auto end = std::to_chars(number.data(), number.data() + number.size(), fraction).ptr;
-  return words + ":" + std::string(number.data(), end);
+  return word + ":" + std::string(number.data(), end);
+}
+
+std::string NeededRule::name() const {
+  const std::string words = text();
+  return one_of_several ? words : words.substr(0, words.find(':'));
+}
+
+std::string NeededRule::metric() const {
+  return "miss_" + name();
 }
 
 std::vector<NeededRule> parse_needed(std::string_view text) {
   std::vector<NeededRule> rules;
   while (true) {
     const auto comma = text.find(',');
-    const auto rule = parse_rule(text.substr(0, comma));
-    for (const auto& other : rules) {
-      if (other.kind == rule.kind) {
-        throw std::invalid_argument("needed set \"" + std::string(rule.name()) +
-                                    "\" is given twice; one run takes each kind once");
+    auto rule = parse_rule(text.substr(0, comma));
+    for (auto& other : rules) {
+      if (other.kind != rule.kind) continue;
+      if (other.text() == rule.text()) {
+        throw std::invalid_argument("needed set " + in_quotes(rule.text()) + " is given twice");
       }
+      other.one_of_several = true;
+      rule.one_of_several = true;
     }
     rules.push_back(rule);
     if (comma == std::string_view::npos) return rules;

@@ -21,10 +21,11 @@ struct NeededRule {
   Kind kind = Kind::mean;
   double fraction = 0;
   std::uint32_t count = 0;
+  bool one_of_several = false;  ///< of its kind in one run: then its value is part of its name
 
-  std::string text() const;         ///< "threshold:0.01"
-  std::string_view metric() const;  ///< "miss_threshold"
-  std::string_view name() const;    ///< "threshold"
+  std::string text() const;    ///< "threshold:0.01"
+  std::string name() const;    ///< "threshold", one of several "threshold:0.01"
+  std::string metric() const;  ///< "miss_threshold"
 };
 
 /// "threshold:0.01,top:4,mass:0.95,mean". Throws std::invalid_argument saying what is valid.

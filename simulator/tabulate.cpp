@@ -105,8 +105,7 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
     manifest["match"] = name(plan.match);
     manifest["steps"] = name(plan.steps);
     manifest["needed"] = Json::object();
-    for (const auto& rule : plan.needed)
-      manifest["needed"][std::string(rule.metric())] = rule.text();
+    for (const auto& rule : plan.needed) manifest["needed"][rule.metric()] = rule.text();
     std::set<std::uint32_t> layers;
     std::set<std::uint32_t> heads;
     for (const auto& unit : plan.units) {

@@ -57,6 +57,8 @@ and of each token that a kept set gives up, by each needed set:
   regret_NEEDED   1 where a later row of any head that shares the set needs it, else 0
   delay_NEEDED    steps from leaving to the first such row, of the regretted ones (0: it left
                   before query i attended, and row i needs it)
+Needed sets of one kind, as in --needed top:4,top:16, are told apart by their values: miss_top:4,
+miss_top:16.
 Policies from which nothing leaves for good (topk-row, strided, fixed, h2o-mask and others, which
 the plan says) choose anew at every step: S_i is what row i sees besides itself, and nothing is
 regretted. Policies that evict once, at the end of the prompt, leave fewer rows in which to regret.
@@ -269,8 +271,11 @@ void run(const po::variables_map& options, const RunControl& control) {
     if (traces.size() > 1) std::cout << "\n" << plan.trace;
     print_table(plan, outcome, "mass_loss",
                 "mean mass_loss = 1 - r, over the replayed layers and heads");
-    print_table(plan, outcome, "miss_threshold",
-                "mean miss_threshold, over the replayed layers and heads");
+    for (const auto& rule : plan.needed) {
+      if (rule.kind != NeededRule::Kind::threshold) continue;
+      print_table(plan, outcome, rule.metric(),
+                  "mean " + rule.metric() + ", over the replayed layers and heads");
+    }
     if (plan.unions) {
       print_table(plan, outcome, "union", "mean union, tokens that any head of a KV group holds",
                   1);

@@ -41,7 +41,11 @@
   };
 
   const data = read("report-data");
-  const metrics = read("report-metrics");
+  // Needed sets of one kind carry their values, "miss_top:16": what is said of the kind holds of each.
+  const measured = [...new Set(data.groups.flatMap((g) => Object.keys(g.values)))];
+  const metrics = read("report-metrics").flatMap((metric) => [metric, ...measured
+    .filter((name) => name.startsWith(metric.name + ":"))
+    .map((name) => ({ ...metric, name, title: metric.title + " at " + name.slice(metric.name.length + 1), short: metric.short + " " + name.slice(metric.name.length + 1) }))]);
   const metricOf = Object.fromEntries(metrics.map((metric) => [metric.name, metric]));
   const specs = { curves: read("curves-spec"), headMap: read("head-map-spec") };
 

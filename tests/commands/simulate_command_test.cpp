@@ -1,6 +1,8 @@
 // What kvreplay simulate writes and prints.
 #include <catch2/catch.hpp>
 #include <regex>
+#include <set>
+#include <sstream>
 
 #include "bench.hpp"
 #include "simulator/results.hpp"
@@ -144,6 +146,37 @@ TEST_CASE("simulate measures unions, costs and series when asked to") {
     if (!series.empty()) CHECK(along == series);
     series = along;
   }
+}
+
+TEST_CASE("needed sets of one kind are measured in one run as each by itself") {
+  const Bench bench;
+  const auto lines_of = [&](const std::string& needed) {
+    const auto run = bench.simulate("--policy h2o,topk-row --budget 24 --overwrite --needed " +
+                                    needed + " --csv '" + bench.path("r.csv") + "' --series '" +
+                                    bench.path("s.csv") + "' --out '" + bench.path("r.h5") + "'");
+    REQUIRE(run.exit_code == 0);
+    std::set<std::string> lines;
+    for (const auto* name : {"r.csv", "s.csv"}) {
+      std::istringstream text(read_text(bench.path(name)));
+      for (std::string line; std::getline(text, line);) lines.insert(line);
+    }
+    return lines;
+  };
+  // A set by itself has the name of its kind.
+  std::set<std::string> expected;
+  for (const std::string needed : {"threshold:0.01", "threshold:0.1", "top:2", "top:9"}) {
+    const std::regex metric(",(miss|regret|delay)_(threshold|top),");
+    for (const auto& line : lines_of(needed)) {
+      expected.insert(std::regex_replace(line, metric, ",$1_" + needed + ","));
+    }
+  }
+  const auto several = lines_of("threshold:0.01,top:2,threshold:0.1,top:9");
+  CHECK(several == expected);
+  CHECK_THAT(read_hdf5_results(bench.path("r.h5")).manifest_json,
+             Contains("\"miss_top:9\": \"top:9\"") && Contains("\"miss_top:2\": \"top:2\""));
+  const auto run = bench.simulate("--policy h2o --budget 24 --needed threshold:0.01,threshold:0.1");
+  CHECK_THAT(run.out, Contains("mean miss_threshold:0.01, over the replayed layers and heads") &&
+                          Contains("mean miss_threshold:0.1, over the replayed layers and heads"));
 }
 
 TEST_CASE("a composition is replayed and keeps its wording") {

@@ -145,6 +145,40 @@ TEST_CASE("a browser draws every curve, point and cell", "[slow]") {
   CHECK(occurrences(dom.substr(table, dom.find("</table>", table) - table), "</tr>") == 81);
 }
 
+TEST_CASE("the page defines each of several needed sets of one kind", "[slow]") {
+  if (!chromium_or_skip()) return;
+  const testing::TemporaryFolder folder;
+  SampleShape shape;
+  shape.layers = 2;
+  auto results = sample_results(shape);
+  auto manifest = nlohmann::json::parse(results.manifest_json);
+  manifest["needed"] = {{"miss_top:4", "top:4"}, {"miss_top:16", "top:16"}};
+  results.manifest_json = manifest.dump();
+  ResultRows rows;
+  for (ResultRow row : results.rows) {
+    if (row.metric != "miss_top") {
+      rows.push_back(row);
+      continue;
+    }
+    for (const auto* metric : {"miss_top:4", "miss_top:16"}) {
+      row.metric = metric;
+      rows.push_back(row);
+    }
+  }
+  results.rows = rows;
+  const std::string dom =
+      dom_of(folder, html_report(std::vector<ReportSource>{{"r.h5", results}}, "").html);
+  check_drawn_without_failure(dom);
+  for (const std::string value : {"4", "16"}) {
+    const auto name = "<code>miss_top:" + value + "</code>";
+    CHECK(occurrences(dom, "Miss rate, top set at " + value + " " + name) == 1);
+    CHECK(occurrences(dom, "(here top:" + value + ")") == 1);
+    CHECK(occurrences(dom, "<option value=\"miss_top:" + value + "\">Miss rate, top set at " +
+                               value + "</option>") == 1);
+  }
+  CHECK(occurrences(dom, "<code>miss_top</code>") == 0);
+}
+
 TEST_CASE("every control of a page with many traces and scopes can be used", "[slow]") {
   if (!chromium_or_skip()) return;
   const testing::TemporaryFolder folder;

@@ -85,9 +85,18 @@ TEST_CASE("needed sets are parsed and what is wrong is named") {
   };
   CHECK(texts("threshold:0.01,top:4,mass:0.95,mean") == "threshold:0.01 top:4 mass:0.95 mean ");
   CHECK(texts("mass,top,threshold") == "mass:0.95 top:4 threshold:0.01 ");
+  std::string metrics;
+  for (const auto& rule : parse_needed("top:4,threshold:0.05,mean,threshold:0.01,threshold:1e-3")) {
+    metrics += rule.metric() + " ";
+  }
+  CHECK(metrics ==
+        "miss_top miss_threshold:0.05 miss_mean miss_threshold:0.01 miss_threshold:0.001 ");
   using Catch::Contains;
   CHECK_THROWS_WITH(parse_needed("most"), Contains("threshold:F, top:M, mass:F, mean"));
-  CHECK_THROWS_WITH(parse_needed("top:4,top:8"), Contains("given twice"));
+  CHECK_THROWS_WITH(parse_needed("top:4,mean,top:4"),
+                    Contains("needed set \"top:4\" is given twice"));
+  CHECK_THROWS_WITH(parse_needed("threshold,threshold:0.01"), Contains("given twice"));
+  CHECK_THROWS_WITH(parse_needed("mean,mean"), Contains("given twice"));
   CHECK_THROWS_WITH(parse_needed("mean:2"), Contains("takes no value"));
   for (const auto* text : {"", "top:0", "top:-1", "top:x", "mass:0", "mass:1.5", "mass:nan",
                            "threshold:", "threshold:-1", "mean,"}) {
