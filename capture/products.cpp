@@ -1,6 +1,5 @@
 #include "capture/products.hpp"
 
-#include <tbb/blocked_range2d.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
