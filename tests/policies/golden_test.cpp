@@ -51,58 +51,58 @@ Host run(const std::string& text, std::uint32_t budget, const Rows& rows) {
   return host;
 }
 
-const Rows kSeven = {{1},
-                     {.6, .4},
-                     {.5, .1, .4},
-                     {.2, .05, .05, .7},
-                     {.12, .05, .2, .05, .58},
-                     {.1, .05, .05, .3, .4, .1},
-                     {.2, .03, .3, .07, .25, .05, .1}};
+const Rows seven = {{1},
+                    {.6, .4},
+                    {.5, .1, .4},
+                    {.2, .05, .05, .7},
+                    {.12, .05, .2, .05, .58},
+                    {.1, .05, .05, .3, .4, .1},
+                    {.2, .03, .3, .07, .25, .05, .1}};
 
 TEST_CASE("the seven-token example") {
   // Column sums of the raw rows: after row 4 the scores are 2.3, .55, .45, .7, so token 3 leaves;
   // tokens 5, 6 and 7 come with less than token 2 has and leave at once.
-  const auto figure = run("h2o-figure:rows=raw", 3, kSeven);
+  const auto figure = run("h2o-figure:rows=raw", 3, seven);
   CHECK(figure.after == Sets{"1", "12", "123", "124", "124", "124", "124"});
   CHECK(figure.mass == Approx(5.75));
 
   // The least of each row leaves: of .2 .05 .05 .7 the older of two equals.
-  const auto tova = run("tova", 3, kSeven);
+  const auto tova = run("tova", 3, seven);
   CHECK(tova.after == Sets{"1", "12", "123", "134", "135", "156", "157"});
   CHECK(tova.mass == Approx(6.20));
 
-  const auto sinks = run("sinks:sinks=1", 3, kSeven);
+  const auto sinks = run("sinks:sinks=1", 3, seven);
   CHECK(sinks.after == Sets{"1", "12", "123", "134", "145", "156", "167"});
   CHECK(sinks.mass == Approx(6.45));
 
-  CHECK(run("local", 3, kSeven).after == Sets{"1", "12", "123", "234", "345", "456", "567"});
-  CHECK(run("h2o-literal", 3, kSeven).after == Sets{"1", "12", "123", "123", "123", "123", "123"});
-  CHECK(run("full", 3, kSeven).after.back() == "1234567");
+  CHECK(run("local", 3, seven).after == Sets{"1", "12", "123", "234", "345", "456", "567"});
+  CHECK(run("h2o-literal", 3, seven).after == Sets{"1", "12", "123", "123", "123", "123", "123"});
+  CHECK(run("full", 3, seven).after.back() == "1234567");
 }
 
 // Children laughed and played in: four rows whose column sums are 1.4, 1.5, .5, .6, then
 // the row .03, .04, (.01), .02, .9 of "in".
-const Rows kChildren = {{1}, {.2, .8}, {.1, .5, .4}, {.1, .2, .1, .6}, {.03, .04, .01, .02, .9}};
+const Rows children = {{1}, {.2, .8}, {.1, .5, .4}, {.1, .2, .1, .6}, {.03, .04, .01, .02, .9}};
 
 TEST_CASE("the worked example of H2O") {
   for (const auto* policy : {"h2o-figure", "h2o-figure:rows=raw", "h2o:recent=0"}) {
     INFO(policy);
     // "and" has .5 and leaves; then "played" has .62 and leaves.
-    CHECK(run(policy, 3, kChildren).after == Sets{"1", "12", "123", "124", "125"});
+    CHECK(run(policy, 3, children).after == Sets{"1", "12", "123", "124", "125"});
   }
   // One heavy hitter and the two newest: of "Children" (1.4), "laughed" (1.5) the first leaves.
-  CHECK(run("h2o", 3, kChildren).after == Sets{"1", "12", "123", "234", "245"});
+  CHECK(run("h2o", 3, children).after == Sets{"1", "12", "123", "234", "245"});
 }
 
 TEST_CASE("edge cases that other tools get wrong") {
   // A window of r holds r tokens, the current one included.
-  CHECK(run("h2o:recent=2", 3, kSeven).after.back().substr(1) == "67");
+  CHECK(run("h2o:recent=2", 3, seven).after.back().substr(1) == "67");
   // A budget of one: half of it, rounded down, is no heavy hitter; the newest stays.
-  CHECK(run("h2o", 1, kSeven).after == Sets{"1", "2", "3", "4", "5", "6", "7"});
-  CHECK(run("h2o:heavy=0", 2, kSeven).after == run("local", 2, kSeven).after);
-  CHECK(run("h2o:recent=0", 2, kSeven).after == run("h2o-figure", 2, kSeven).after);
+  CHECK(run("h2o", 1, seven).after == Sets{"1", "2", "3", "4", "5", "6", "7"});
+  CHECK(run("h2o:heavy=0", 2, seven).after == run("local", 2, seven).after);
+  CHECK(run("h2o:recent=0", 2, seven).after == run("h2o-figure", 2, seven).after);
   // Sinks that fill the budget: nothing else is ever kept.
-  CHECK(run("sinks", 3, kSeven).after.back() == "123");
+  CHECK(run("sinks", 3, seven).after.back() == "123");
   // Equal scores: the oldest leaves.
   const Rows equal = {{1}, {.5, .5}, {0, .5, .5}, {0, 0, .5, .5}};
   CHECK(run("tova", 1, equal).after == Sets{"1", "2", "3", "4"});
