@@ -144,7 +144,7 @@ class Run {
 
 TraceInfo plan_trace(const LlamaConfig& config, const CaptureRequest& request,
                      std::vector<std::uint32_t> layers, std::vector<std::uint32_t> heads,
-                     Encoding encoding) {
+                     Encoding encoding, bool values) {
   TraceInfo info;
   info.prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
   info.tokens = info.prompt_tokens + request.generate;
@@ -155,6 +155,7 @@ TraceInfo plan_trace(const LlamaConfig& config, const CaptureRequest& request,
   info.layers = std::move(layers);
   info.heads = std::move(heads);
   info.encoding = encoding;
+  info.values = values;
   LayerAttention attention;
   attention.scale = config.attention_scale;
   info.attention.assign(info.layers.size(), attention);

@@ -31,7 +31,7 @@ struct CaptureResult {
 /// and `heads` are model indices, ascending.
 TraceInfo plan_trace(const LlamaConfig& config, const CaptureRequest& request,
                      std::vector<std::uint32_t> layers, std::vector<std::uint32_t> heads,
-                     Encoding encoding);
+                     Encoding encoding, bool values = false);
 
 /// Runs the model and finishes the recorder's trace; `recorder` null: the same run unrecorded.
 /// Progress is in tokens. Throws as Model::forward(), Recorder and TraceWriter do; Interrupted says

@@ -188,11 +188,11 @@ void CpuModel::attend_all(std::uint32_t layer, std::uint32_t tokens, AttentionSi
     const std::uint64_t token = rows.first - position_;
     AttentionBlock block;
     block.rows = rows;
-    block.head_size = config_.head_size;
-    block.scale = static_cast<float>(config_.attention_scale);
-    block.queries = qkv_.data() + token * query_stride + head * d;
-    block.query_stride = query_stride;
-    block.keys = keys(layer, head / config_.group_size());
+    block.factors.head_size = config_.head_size;
+    block.factors.attention.scale = config_.attention_scale;
+    block.factors.queries = qkv_.data() + token * query_stride + head * d;
+    block.factors.query_stride = query_stride;
+    block.factors.keys = keys(layer, head / config_.group_size());
     block.values = values(layer, head / config_.group_size());
     block.output = mixed_.data() + token * output_stride + head * d;
     block.output_stride = output_stride;
@@ -204,7 +204,7 @@ void CpuModel::attend_all(std::uint32_t layer, std::uint32_t tokens, AttentionSi
                        std::to_string(head) + ", rows from " + std::to_string(rows.first) +
                        " are not finite; the weights are damaged or overflow fp32");
     if (sink != nullptr && sink->wants(layer, head))
-      sink->rows(layer, head, rows, probabilities, std::span(lse).first(rows.size()));
+      sink->rows(layer, head, block, probabilities, std::span(lse).first(rows.size()));
   };
   // In row order, not in TBB's halves: a sink that writes rows in order must not keep many back.
   std::atomic<std::size_t> next{0};

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "capture/attention.hpp"
 #include "capture/llama_config.hpp"
 #include "traces/run_control.hpp"
 #include "traces/trace.hpp"
@@ -16,10 +17,10 @@ class AttentionSink {
   virtual ~AttentionSink() = default;
   /// Rows of heads that nobody wants are not handed over.
   virtual bool wants(std::uint32_t layer, std::uint32_t head) const = 0;
-  /// Rows `range` (within one 64-row block) of a head: range.values() probabilities laid out by
-  /// RowLayout, padding zero, and their natural-log log-sum-exp. Called from many threads at once;
-  /// may wait (back-pressure) and may throw, which ends the run.
-  virtual void rows(std::uint32_t layer, std::uint32_t head, RowRange range,
+  /// Rows block.rows of a head and what they come of, with the output already known: the
+  /// probabilities laid out by RowLayout, padding zero, and their natural-log log-sum-exp. Called
+  /// from many threads at once; may wait (back-pressure) and may throw, which ends the run.
+  virtual void rows(std::uint32_t layer, std::uint32_t head, const AttentionBlock& block,
                     std::span<const float> probabilities, std::span<const float> lse) = 0;
 };
 

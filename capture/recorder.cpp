@@ -1,6 +1,7 @@
 #include "capture/recorder.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 #include "traces/row_recorder.hpp"
@@ -14,8 +15,12 @@ constexpr std::uint64_t kBufferBytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t kFewestBuffers = 8;
 
 std::uint64_t block_bytes(const TraceInfo& info) {
+  const std::uint64_t vectors = RowLayout::kBlock * info.head_size * sizeof(float);
+  const std::uint64_t values = info.values ? vectors : 0;
+  if (info.encoding == Encoding::factors) return 2 * vectors + values;
   return RowLayout::kBlock * RowLayout::padded_length(info.tokens - 1) *
-         bytes_per_value(info.encoding);
+             bytes_per_value(info.encoding) +
+         values;
 }
 
 std::uint64_t buffer_count(const TraceInfo& info) {
@@ -37,10 +42,9 @@ std::uint64_t Recorder::buffer_bytes(const TraceInfo& info) {
 }
 
 Recorder::Recorder(const std::filesystem::path& path, const TraceInfo& planned, bool overwrite)
-    : encoding_(planned.encoding),
+    : planned_(planned),
       layer_slots_(slots(planned.layers, planned.model_layers)),
       head_slots_(slots(planned.heads, planned.model_heads)),
-      heads_(planned.heads.size()),
       writer_(path, planned, overwrite),
       free_(buffer_count(planned)),
       queued_rows_(planned.layers.size() * planned.heads.size()),
@@ -60,19 +64,51 @@ bool Recorder::wants(std::uint32_t layer, std::uint32_t head) const {
 }
 
 std::uint32_t& Recorder::queued_rows(HeadSlot slot) {
-  return queued_rows_[slot.layer * heads_ + slot.head];
+  return queued_rows_[slot.layer * planned_.heads.size() + slot.head];
 }
 
-void Recorder::rows(std::uint32_t layer, std::uint32_t head, RowRange range,
+void Recorder::rows(std::uint32_t layer, std::uint32_t head, const AttentionBlock& from,
                     std::span<const float> probabilities, std::span<const float> lse) {
   const HeadSlot slot{layer_slots_[layer], head_slots_[head]};
-  Block block = take_free(slot, range.first);
+  Block block = take_free(slot, from.rows.first);
   block.slot = slot;
-  block.range = range;
-  block.bytes.resize(probabilities.size() * bytes_per_value(encoding_));
+  block.range = from.rows;
   block.lse.assign(lse.begin(), lse.end());
-  block.row_sum_error = encode_rows(encoding_, range, probabilities, block.bytes);
+  take(block, from, probabilities);
   queue(std::move(block));
+}
+
+void Recorder::take(Block& block, const AttentionBlock& from,
+                    std::span<const float> probabilities) const {
+  const bool factored = planned_.encoding == Encoding::factors;
+  const std::uint32_t size = planned_.head_size;
+  if (factored) {
+    block.bytes.resize(std::size_t{from.rows.size()} * size * sizeof(float));
+    for (std::uint32_t row = 0; row < from.rows.size(); ++row) {
+      const float* query = from.factors.queries + row * from.factors.query_stride;
+      std::memcpy(block.bytes.data() + std::size_t{row} * size * sizeof(float), query,
+                  size * sizeof(float));
+    }
+    block.row_sum_error = kvreplay::row_sum_error(from.rows, probabilities);
+  } else {
+    block.bytes.resize(probabilities.size() * bytes_per_value(planned_.encoding));
+    block.row_sum_error = encode_rows(planned_.encoding, from.rows, probabilities, block.bytes);
+  }
+  block.keys.clear();
+  block.values.clear();
+  if (!brings_keys_and_values(planned_, block.slot.head)) return;
+  const auto vectors = [&](const float* all) {
+    return std::span(all + std::size_t{from.rows.first} * size,
+                     std::size_t{from.rows.size()} * size);
+  };
+  if (factored) {
+    const auto keys = vectors(from.factors.keys);
+    block.keys.assign(keys.begin(), keys.end());
+  }
+  if (planned_.values) {
+    const auto values = vectors(from.values);
+    block.values.assign(values.begin(), values.end());
+  }
 }
 
 void Recorder::rows_whole(std::uint32_t rows) {
@@ -131,7 +167,8 @@ void Recorder::write_ready() {
         if (block.range.size() == 0)
           writer_.rows_whole(block.range.last);
         else
-          writer_.write_rows(block.slot, block.range, block.bytes, block.lse);
+          writer_.write_rows(block.slot, block.range, block.bytes, block.lse,
+                             {block.keys, block.values});
       } catch (...) {
         error = std::current_exception();
       }

@@ -1,5 +1,5 @@
-// Attention rows of a run into a trace: encoded on the threads that computed them, written by one
-// more.
+// Attention rows of a run into a trace, or what they come of: encoded on the threads that computed
+// them, written by one more.
 #pragma once
 
 #include <condition_variable>
@@ -30,7 +30,7 @@ class Recorder final : public AttentionSink {
   Recorder& operator=(const Recorder&) = delete;
 
   bool wants(std::uint32_t layer, std::uint32_t head) const override;
-  void rows(std::uint32_t layer, std::uint32_t head, RowRange range,
+  void rows(std::uint32_t layer, std::uint32_t head, const AttentionBlock& block,
             std::span<const float> probabilities, std::span<const float> lse) override;
 
   /// All recorded heads have handed over rows 0..rows-1.
@@ -52,21 +52,24 @@ class Recorder final : public AttentionSink {
   struct Block {
     HeadSlot slot;
     RowRange range;
-    std::vector<std::byte> bytes;  ///< keeps its memory from use to use
+    std::vector<std::byte> bytes;  ///< as all of these, keeps its memory from use to use
     std::vector<float> lse;
+    std::vector<float> keys;
+    std::vector<float> values;
     double row_sum_error = 0;
   };
 
   std::uint32_t& queued_rows(HeadSlot slot);
+  /// Fills all but the block's place.
+  void take(Block& block, const AttentionBlock& from, std::span<const float> probabilities) const;
   Block take_free(HeadSlot slot, std::uint32_t first_row);
   void queue(Block block);
   void write_ready();
   void wait_written(std::unique_lock<std::mutex>& lock);
 
-  Encoding encoding_;
+  TraceInfo planned_;
   std::vector<std::uint32_t> layer_slots_;  // by model index
   std::vector<std::uint32_t> head_slots_;
-  std::size_t heads_;
   TraceWriter writer_;
 
   std::mutex mutex_;

@@ -91,6 +91,7 @@ void mark_rank(std::span<const float> row, std::span<std::uint64_t> words,
 
 /// What a weight is after it has been written to a trace and read again.
 float stored(Encoding encoding, double weight) {
+  if (encoding == Encoding::factors) return static_cast<float>(weight);
   auto value = static_cast<float>(weight);
   alignas(float) std::array<std::byte, sizeof(float)> bytes;
   const auto code = std::span(bytes).first(bytes_per_value(encoding));

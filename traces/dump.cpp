@@ -40,9 +40,16 @@ void dump(const RowSource& source, HeadSlot slot, RowRange range, DumpFormat for
   std::vector<float> scratch;
   std::vector<float> dense(format == DumpFormat::npy ? range.last : 0);
   std::string text;
+  RowRange block{range.first, range.first};
+  std::span<const float> rows;
   for (std::uint32_t i = range.first; i < range.last && out; ++i) {
     control.throw_if_stopped();
-    const auto row = source.rows(slot, {i, i + 1}, scratch).first(i + 1);
+    if (i == block.last) {
+      const auto end = static_cast<std::uint32_t>((i / RowLayout::kBlock + 1) * RowLayout::kBlock);
+      block = {i, std::min(end, range.last)};
+      rows = source.rows(slot, block, scratch);
+    }
+    const auto row = rows.subspan(RowLayout::offset(i) - RowLayout::offset(block.first), i + 1);
     text.clear();
     switch (format) {
       case DumpFormat::text:

@@ -136,6 +136,8 @@ void encode(Encoding encoding, std::span<const float> values, std::span<std::byt
     case Encoding::fp32:
       std::memcpy(out.data(), values.data(), out.size());
       return;
+    case Encoding::factors:
+      break;  // has been refused
   }
 }
 
@@ -151,6 +153,8 @@ void decode(Encoding encoding, std::span<const std::byte> stored, std::span<floa
     case Encoding::fp32:
       std::memcpy(out.data(), stored.data(), stored.size());
       return;
+    case Encoding::factors:
+      break;  // has been refused
   }
 }
 

@@ -180,6 +180,9 @@ TraceInfo describe(const std::string& input, const Array& array, const ImportOpt
       heads > TraceInfo::kMostLayersOrHeads || layers < 1 || layers > TraceInfo::kMostLayersOrHeads)
     throw InputError(input + ": the array's shape [" + text + "] is empty or too large");
   const auto as_count = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
+  if (options.encoding == Encoding::factors)
+    throw std::invalid_argument(
+        "imported rows come without queries and keys; --encoding is fp16, fp32 or u16log");
   TraceInfo info = plain_info(as_count(shape[rank - 1]), as_count(layers), as_count(heads),
                               options.kv_heads != 0 ? options.kv_heads : as_count(heads));
   if (options.prompt_tokens != 0) info.prompt_tokens = options.prompt_tokens;

@@ -40,6 +40,16 @@ double encode_rows(Encoding encoding, RowRange range, std::span<const float> row
   return worst;
 }
 
+double row_sum_error(RowRange range, std::span<const float> rows) {
+  double worst = 0;
+  for (std::uint32_t i = range.first; i < range.last; ++i) {
+    const auto begin = RowLayout::offset(i) - RowLayout::offset(range.first);
+    const double error = std::abs(sum(rows.subspan(begin, i + 1)) - 1);
+    if (is_worse(error, worst)) worst = error;
+  }
+  return worst;
+}
+
 void RowRecorder::write(HeadSlot slot, RowRange range, std::span<const float> rows,
                         std::span<const float> lse) {
   encoded_.resize(rows.size() * bytes_per_value(encoding_));

@@ -30,6 +30,9 @@ class RowRecorder {
 double encode_rows(Encoding encoding, RowRange range, std::span<const float> rows,
                    std::span<std::byte> encoded);
 
+/// Largest abs(sum of a row - 1) of rows `range` laid out by RowLayout, NaN if any is.
+double row_sum_error(RowRange range, std::span<const float> rows);
+
 /// True if `error` is worse than `worst`, where NaN is the worst.
 bool is_worse(double error, double worst);
 

@@ -25,6 +25,12 @@ class RowSource {
   /// dataset and row.
   virtual std::span<const float> rows(HeadSlot slot, RowRange range,
                                       std::vector<float>& scratch) const = 0;
+
+  /// What the head's queries, and the keys and values that it reads, were behind the position
+  /// embedding: [n][head_size]. Empty where the source does not know them.
+  virtual std::span<const float> queries(HeadSlot) const { return {}; }
+  virtual std::span<const float> keys(HeadSlot) const { return {}; }
+  virtual std::span<const float> values(HeadSlot) const { return {}; }
 };
 
 }  // namespace kvreplay

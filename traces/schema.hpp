@@ -28,10 +28,20 @@ inline std::string layer(std::uint32_t index) {
 inline std::string rows(std::uint32_t layer_index) {
   return layer(layer_index) + "/rows";
 }
+inline std::string queries(std::uint32_t layer_index) {
+  return layer(layer_index) + "/queries";
+}
+inline std::string keys(std::uint32_t layer_index) {
+  return layer(layer_index) + "/keys";
+}
+inline std::string values(std::uint32_t layer_index) {
+  return layer(layer_index) + "/values";
+}
 inline std::string log_sum_exp(std::uint32_t layer_index) {
   return layer(layer_index) + "/log_sum_exp";
 }
 
+/// Of rows that are stored value by value.
 inline hdf5::Handle value_type(Encoding encoding) {
   switch (encoding) {
     case Encoding::fp16:
@@ -39,9 +49,11 @@ inline hdf5::Handle value_type(Encoding encoding) {
     case Encoding::fp32:
       return {hdf5::type_of<float>(), nullptr};
     case Encoding::u16log:
+      return {hdf5::type_of<std::uint16_t>(), nullptr};
+    case Encoding::factors:
       break;
   }
-  return {hdf5::type_of<std::uint16_t>(), nullptr};
+  throw std::logic_error("factors are not stored value by value");
 }
 
 }  // namespace kvreplay::schema

@@ -84,6 +84,9 @@ void check(const SynthOptions& options) {
     text << what << " " << value << " is outside " << least << " to " << most;
     throw std::invalid_argument(text.str());
   };
+  if (options.encoding == Encoding::factors)
+    throw std::invalid_argument(
+        "synthetic rows come of no queries and keys; --encoding is fp16, fp32 or u16log");
   within("sink strength", options.sink_strength, -100, 100);
   within("band", options.band, 1, TraceInfo::kMostTokens);
   within("band strength", options.band_strength, -100, 100);

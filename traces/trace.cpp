@@ -15,18 +15,23 @@ std::string_view name(Encoding encoding) {
       return "fp32";
     case Encoding::u16log:
       return "u16log";
+    case Encoding::factors:
+      return "factors";
   }
   throw std::invalid_argument("unknown encoding");
 }
 
 Encoding parse_encoding(std::string_view text) {
-  for (const Encoding encoding : {Encoding::fp16, Encoding::fp32, Encoding::u16log})
+  for (const Encoding encoding :
+       {Encoding::fp16, Encoding::fp32, Encoding::u16log, Encoding::factors})
     if (text == name(encoding)) return encoding;
   throw std::invalid_argument("unknown encoding " + in_quotes(text) +
-                              "; valid are fp16, fp32, u16log");
+                              "; valid are fp16, fp32, u16log, factors");
 }
 
 std::size_t bytes_per_value(Encoding encoding) {
+  if (encoding == Encoding::factors)
+    throw std::invalid_argument("factors are not stored value by value");
   return encoding == Encoding::fp32 ? 4 : 2;
 }
 
@@ -59,6 +64,8 @@ std::string inconsistency(const TraceInfo& info) {
   if (info.attention.size() != info.layers.size())
     return "the attention of " + number(info.attention.size()) + " layers is described but " +
            number(info.layers.size()) + " are recorded";
+  if ((info.encoding == Encoding::factors || info.values) && info.head_size < 1)
+    return "queries, keys and values of heads of size 0 cannot be stored";
   for (const LayerAttention& layer : info.attention)
     if (layer.type != "full" && layer.type != "window")
       return "the attention type " + in_quotes(layer.type) + " is neither full nor window";
@@ -96,14 +103,36 @@ void check_request(const TraceInfo& info, HeadSlot slot, RowRange range) {
                                 std::to_string(info.tokens) + " rows recorded");
 }
 
+std::vector<std::uint32_t> recorded_kv_heads(const TraceInfo& info) {
+  std::vector<std::uint32_t> kv_heads;
+  for (const std::uint32_t head : info.heads) {
+    const std::uint32_t kv_head = head / info.group_size();
+    if (kv_heads.empty() || kv_heads.back() != kv_head) kv_heads.push_back(kv_head);
+  }
+  return kv_heads;
+}
+
+std::uint32_t kv_slot(const TraceInfo& info, std::uint32_t head_slot) {
+  std::uint32_t slot = 0;
+  for (std::uint32_t at = 1; at <= head_slot; ++at)
+    if (info.heads[at] / info.group_size() != info.heads[at - 1] / info.group_size()) ++slot;
+  return slot;
+}
+
 std::uint64_t stored_row_bytes(const TraceInfo& info) {
-  const double bytes = static_cast<double>(RowLayout::offset(info.tokens)) *
-                       static_cast<double>(info.layers.size()) *
-                       static_cast<double>(info.heads.size()) *
-                       static_cast<double>(bytes_per_value(info.encoding));
-  if (bytes > 9e18) throw std::invalid_argument("the trace would exceed 9 exabytes");
-  return RowLayout::offset(info.tokens) * info.layers.size() * info.heads.size() *
-         bytes_per_value(info.encoding);
+  const std::uint64_t vector = std::uint64_t{info.tokens} * info.head_size * sizeof(float);
+  const std::uint64_t kv_heads = recorded_kv_heads(info).size();
+  std::uint64_t head = vector;
+  if (info.encoding != Encoding::factors)
+    head = RowLayout::offset(info.tokens) * bytes_per_value(info.encoding);
+  const std::uint64_t shared =
+      (info.encoding == Encoding::factors ? vector : 0) + (info.values ? vector : 0);
+  const auto real = [](std::uint64_t number) { return static_cast<double>(number); };
+  if ((real(head) * real(info.heads.size()) + real(shared) * real(kv_heads)) *
+          real(info.layers.size()) >
+      9e18)
+    throw std::invalid_argument("the trace would exceed 9 exabytes");
+  return (head * info.heads.size() + shared * kv_heads) * info.layers.size();
 }
 
 }  // namespace kvreplay

@@ -9,12 +9,14 @@
 
 namespace kvreplay {
 
-/// How a row's values are stored. u16log: c = round(-2048 log2 p), 65535 = 0.
-enum class Encoding { fp16, fp32, u16log };
+/// How rows are stored: value by value, u16log as c = round(-2048 log2 p), 65535 = 0; or as the
+/// factors that they come of, queries and keys, in fp32.
+enum class Encoding { fp16, fp32, u16log, factors };
 
 std::string_view name(Encoding encoding);
 /// Throws std::invalid_argument listing the valid names.
 Encoding parse_encoding(std::string_view text);
+/// Throws std::invalid_argument for factors, from which values are computed.
 std::size_t bytes_per_value(Encoding encoding);
 
 /// Row i holds the i+1 probabilities of query i over keys 0..i and is padded with zeros to a
@@ -69,6 +71,7 @@ struct TraceInfo {
   std::vector<std::uint32_t> layers;  ///< recorded layers, model indices, ascending
   std::vector<std::uint32_t> heads;   ///< recorded query heads, model indices, ascending
   Encoding encoding = Encoding::fp16;
+  bool values = false;  ///< what the KV heads of the recorded heads hold as V is recorded too
 
   std::vector<LayerAttention> attention;  ///< one per recorded layer
   std::string model_name;
@@ -98,8 +101,14 @@ std::string index_ranges(const std::vector<std::uint32_t>& indices);
 /// Throws std::invalid_argument unless `slot` is recorded and `range` lies within the rows.
 void check_request(const TraceInfo& info, HeadSlot slot, RowRange range);
 
-/// Bytes that the rows of all recorded heads take in a file. Throws std::invalid_argument above
-/// 9e18.
+/// The KV heads that the recorded query heads read: model indices, ascending.
+std::vector<std::uint32_t> recorded_kv_heads(const TraceInfo& info);
+
+/// Which of the recorded KV heads a recorded query head reads: a position among them.
+std::uint32_t kv_slot(const TraceInfo& info, std::uint32_t head_slot);
+
+/// Bytes that the rows of all recorded heads take in a file, or the queries and keys in their
+/// place, and the values. Throws std::invalid_argument above 9e18.
 std::uint64_t stored_row_bytes(const TraceInfo& info);
 
 }  // namespace kvreplay

@@ -1,12 +1,15 @@
 #include "traces/trace_reader.hpp"
 
+#include <Eigen/Core>
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
+#include "traces/attention_rows.hpp"
 #include "traces/encoding.hpp"
 #include "traces/errors.hpp"
 #include "traces/mapped_file.hpp"
@@ -21,14 +24,27 @@ constexpr std::uint64_t kUint32 = std::numeric_limits<std::uint32_t>::max();
 }  // namespace
 
 struct TraceReader::State {
+  /// Rows as they are stored; too many to be copied.
+  struct Rows {
+    hdf5::Dataset dataset;
+    std::span<const std::byte> mapped;  // empty: must be read through HDF5
+    std::uint64_t head_values = 0;      // values from one head to the next
+  };
+  /// Floats by head, mapped, or copied where they do not lie in the file as one piece.
+  struct Floats {
+    std::span<const float> all;
+    std::uint64_t head_values = 0;
+    std::vector<float> copied;
+    std::span<const float> of(std::uint32_t head, std::uint64_t count) const {
+      return all.empty() ? all : all.subspan(head * head_values, count);
+    }
+  };
   struct Layer {
-    explicit Layer(hdf5::Dataset dataset) : rows(std::move(dataset)) {}
-    hdf5::Dataset rows;
-    std::span<const std::byte> mapped_rows;  // empty: must be read through HDF5
-    std::uint64_t head_values = 0;           // values from one head to the next
-    std::span<const float> log_sum_exp;
-    std::uint64_t head_rows = 0;    // likewise of log_sum_exp
-    std::vector<float> copied_lse;  // holds log_sum_exp where it cannot be mapped
+    std::optional<Rows> rows;
+    Floats log_sum_exp;
+    Floats queries;  // empty unless the trace stores factors
+    Floats keys;
+    Floats values;  // empty unless it stores values
   };
 
   std::filesystem::path path;
@@ -38,6 +54,7 @@ struct TraceReader::State {
   hdf5::File file;
   MappedFile mapping;
   std::vector<Layer> layers;
+  std::vector<std::uint32_t> kv_slots;  // by head slot
   mutable std::mutex hdf5_lock;
 
   explicit State(const std::filesystem::path& from)
@@ -46,6 +63,9 @@ struct TraceReader::State {
   [[noreturn]] void fail(const std::string& object, const std::string& what) const {
     throw InputError(path.string() + (object.empty() ? "" : ":") + object + ": " + what);
   }
+
+  /// Of one head's queries, keys or values.
+  std::uint64_t vector_values() const { return std::uint64_t{info.tokens} * info.head_size; }
 
   std::uint32_t number(const hdf5::Object& object, const char* attribute) const {
     return static_cast<std::uint32_t>(object.integer_attribute(attribute, kUint32));
@@ -106,6 +126,7 @@ struct TraceReader::State {
     } catch (const std::invalid_argument& error) {
       fail("@encoding", error.what());
     }
+    info.values = file.has_attribute("values") && number(file, "values") != 0;
     info.model_name = file.text_attribute("model_name");
     info.architecture = file.text_attribute("architecture");
     info.model_sha256 = file.text_attribute("model_sha256");
@@ -144,39 +165,69 @@ struct TraceReader::State {
 
   void open_layers() {
     const std::uint64_t heads = info.heads.size();
-    const std::uint64_t least = RowLayout::offset(info.tokens);
-    const std::size_t width = bytes_per_value(info.encoding);
-    const hdf5::Handle type = schema::value_type(info.encoding);
-    const auto shape = [&](const hdf5::Dataset& dataset, std::uint64_t columns) {
-      const auto found = dataset.shape();
-      if (found[0] != heads || found[1] < columns)
-        fail(dataset.place().object, "the dataset is " + std::to_string(found[0]) + " x " +
-                                         std::to_string(found[1]) + ", at least " +
-                                         std::to_string(heads) + " x " + std::to_string(columns) +
-                                         " was expected");
-      return found[1];
-    };
+    const std::uint64_t kv_heads = recorded_kv_heads(info).size();
+    const std::uint64_t n = info.tokens;
+    const bool factored = info.encoding == Encoding::factors;
+    for (std::uint32_t head = 0; head < heads; ++head) kv_slots.push_back(kv_slot(info, head));
     for (const std::uint32_t index : info.layers) {
-      Layer layer(typed(schema::rows(index), type.id(), 2));
-      layer.head_values = shape(layer.rows, least);
-      layer.mapped_rows = mapped(layer.rows, width);
-      const auto lse = typed(schema::log_sum_exp(index), hdf5::type_of<float>(), 2);
-      layer.head_rows = shape(lse, info.tokens);
-      if (const auto bytes = mapped(lse, sizeof(float)); !bytes.empty()) {
-        layer.log_sum_exp = {reinterpret_cast<const float*>(bytes.data()),
-                             bytes.size() / sizeof(float)};
+      Layer layer;
+      if (factored) {
+        layer.queries = floats(schema::queries(index), {heads, n, info.head_size});
+        layer.keys = floats(schema::keys(index), {kv_heads, n, info.head_size});
       } else {
-        layer.head_rows = info.tokens;
-        layer.copied_lse.resize(heads * info.tokens);
-        lse.read_block(hdf5::type_of<float>(), std::vector<std::uint64_t>{0, 0},
-                       std::vector<std::uint64_t>{heads, info.tokens}, layer.copied_lse.data());
-        layer.log_sum_exp = layer.copied_lse;
+        Rows rows{typed(schema::rows(index), schema::value_type(info.encoding).id(), 2), {}, 0};
+        rows.head_values = check_shape(rows.dataset, {heads, RowLayout::offset(n)});
+        rows.mapped = mapped(rows.dataset, bytes_per_value(info.encoding));
+        layer.rows = std::move(rows);
+      }
+      layer.log_sum_exp = floats(schema::log_sum_exp(index), {heads, n});
+      if (info.values) {
+        layer.values = floats(schema::values(index), {kv_heads, n, info.head_size});
       }
       layers.push_back(std::move(layer));
     }
   }
 
+  /// Fails unless the dataset has `least` elements a dimension, more only in the second; returns
+  /// the number from one element of the first dimension to the next.
+  std::uint64_t check_shape(const hdf5::Dataset& dataset,
+                            const std::vector<std::uint64_t>& least) const {
+    const auto found = dataset.shape();
+    const auto sizes = [](const std::vector<std::uint64_t>& shape) {
+      std::string text;
+      for (const auto size : shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
+      return text;
+    };
+    std::uint64_t stride = 1;
+    for (std::size_t at = 0; at < least.size(); ++at) {
+      if (at == 1 ? found[at] < least[at] : found[at] != least[at]) {
+        fail(dataset.place().object,
+             "the dataset is " + sizes(found) + ", at least " + sizes(least) + " was expected");
+      }
+      if (at > 0) stride *= found[at];
+    }
+    return stride;
+  }
+
+  Floats floats(const std::string& name, const std::vector<std::uint64_t>& least) const {
+    const auto dataset = typed(name, hdf5::type_of<float>(), least.size());
+    Floats found;
+    found.head_values = check_shape(dataset, least);
+    if (const auto bytes = mapped(dataset, sizeof(float)); !bytes.empty()) {
+      found.all = {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+      return found;
+    }
+    found.head_values = 1;
+    for (std::size_t at = 1; at < least.size(); ++at) found.head_values *= least[at];
+    found.copied.resize(least[0] * found.head_values);
+    dataset.read_block(hdf5::type_of<float>(), std::vector<std::uint64_t>(least.size(), 0), least,
+                       found.copied.data());
+    found.all = found.copied;
+    return found;
+  }
+
   void check_offsets() {
+    if (info.encoding == Encoding::factors) return;
     const auto offsets =
         list<std::uint64_t>(schema::kRowOffsets, info.tokens, TraceInfo::kMostTokens + 1);
     for (std::uint32_t row = 0; row < info.tokens; ++row)
@@ -235,25 +286,26 @@ std::uint32_t TraceReader::planned_tokens() const {
 std::span<const std::byte> TraceReader::stored_rows(HeadSlot slot, RowRange range,
                                                     std::vector<std::byte>& scratch) const {
   check_request(state_->info, slot, range);
-  const State::Layer& layer = state_->layers[slot.layer];
+  const State::Rows& rows = state_->layers[slot.layer].rows.value();
   const std::uint64_t width = bytes_per_value(state_->info.encoding);
   const std::uint64_t column = RowLayout::offset(range.first);
-  if (!layer.mapped_rows.empty())
-    return layer.mapped_rows.subspan((slot.head * layer.head_values + column) * width,
-                                     range.values() * width);
+  if (!rows.mapped.empty())
+    return rows.mapped.subspan((slot.head * rows.head_values + column) * width,
+                               range.values() * width);
   scratch.resize(range.values() * width);
   const std::scoped_lock lock(state_->hdf5_lock);
-  layer.rows.read_block(layer.rows.type().id(), std::vector<std::uint64_t>{slot.head, column},
-                        std::vector<std::uint64_t>{1, range.values()}, scratch.data());
+  rows.dataset.read_block(rows.dataset.type().id(), std::vector<std::uint64_t>{slot.head, column},
+                          std::vector<std::uint64_t>{1, range.values()}, scratch.data());
   return scratch;
 }
 
 std::span<const float> TraceReader::rows(HeadSlot slot, RowRange range,
                                          std::vector<float>& scratch) const {
+  const Encoding encoding = state_->info.encoding;
+  if (encoding == Encoding::factors) return computed_rows(slot, range, scratch);
   thread_local std::vector<std::byte> stored_scratch;
   const auto stored = stored_rows(slot, range, stored_scratch);
-  const Encoding encoding = state_->info.encoding;
-  if (encoding == Encoding::fp32 && !state_->layers[slot.layer].mapped_rows.empty())
+  if (encoding == Encoding::fp32 && !state_->layers[slot.layer].rows->mapped.empty())
     return {reinterpret_cast<const float*>(stored.data()), range.values()};
   if (scratch.size() < range.values()) scratch.resize(range.values());
   const auto values = std::span(scratch).first(range.values());
@@ -261,10 +313,60 @@ std::span<const float> TraceReader::rows(HeadSlot slot, RowRange range,
   return values;
 }
 
+// By whole blocks of 64 rows in memory of one alignment, whatever part of them is asked for: the
+// order of additions depends on both, and a row must not depend on the range that it is read in.
+std::span<const float> TraceReader::computed_rows(HeadSlot slot, RowRange range,
+                                                  std::vector<float>& scratch) const {
+  check_request(state_->info, slot, range);
+  if (scratch.size() < range.values()) scratch.resize(range.values());
+  const auto values = std::span(scratch).first(range.values());
+  thread_local std::vector<float, Eigen::aligned_allocator<float>> block_rows;
+  std::array<float, RowLayout::kBlock> lse{};
+  QueriesAndKeys factors{.head_size = state_->info.head_size,
+                         .attention = state_->info.attention[slot.layer],
+                         .queries = nullptr,
+                         .query_stride = state_->info.head_size,
+                         .keys = keys(slot).data()};
+  for (std::uint32_t first = range.first; first < range.last;) {
+    const std::uint32_t begin = first - first % RowLayout::kBlock;
+    const auto end = static_cast<std::uint32_t>(begin + RowLayout::kBlock);
+    const RowRange block{begin, std::min(end, state_->info.tokens)};
+    const RowRange wanted{first, std::min(block.last, range.last)};
+    const auto out =
+        values.subspan(RowLayout::offset(first) - RowLayout::offset(range.first), wanted.values());
+    if (block_rows.size() < block.values()) block_rows.resize(block.values());
+    const auto rows = std::span(block_rows).first(block.values());
+    factors.queries = queries(slot).data() + std::uint64_t{begin} * factors.head_size;
+    if (!attention_rows(factors, block, rows, lse)) {
+      state_->fail(schema::queries(state_->info.layers[slot.layer]),
+                   "the attention of head " + std::to_string(state_->info.heads[slot.head]) +
+                       ", rows from " + std::to_string(begin) + ", is not finite");
+    }
+    const auto from = RowLayout::offset(first) - RowLayout::offset(begin);
+    std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(from), out.size(), out.begin());
+    first = wanted.last;
+  }
+  return values;
+}
+
 std::span<const float> TraceReader::log_sum_exp(HeadSlot slot) const {
   check_request(state_->info, slot, {0, 0});
-  const State::Layer& layer = state_->layers[slot.layer];
-  return layer.log_sum_exp.subspan(slot.head * layer.head_rows, state_->info.tokens);
+  return state_->layers[slot.layer].log_sum_exp.of(slot.head, state_->info.tokens);
+}
+
+std::span<const float> TraceReader::queries(HeadSlot slot) const {
+  check_request(state_->info, slot, {0, 0});
+  return state_->layers[slot.layer].queries.of(slot.head, state_->vector_values());
+}
+
+std::span<const float> TraceReader::keys(HeadSlot slot) const {
+  check_request(state_->info, slot, {0, 0});
+  return state_->layers[slot.layer].keys.of(state_->kv_slots[slot.head], state_->vector_values());
+}
+
+std::span<const float> TraceReader::values(HeadSlot slot) const {
+  check_request(state_->info, slot, {0, 0});
+  return state_->layers[slot.layer].values.of(state_->kv_slots[slot.head], state_->vector_values());
 }
 
 }  // namespace kvreplay

@@ -1,4 +1,5 @@
-// Reads a trace written by TraceWriter: maps sealed contiguous rows, checks all it uses.
+// Reads a trace written by TraceWriter: maps sealed contiguous rows, checks all it uses. Rows of a
+// trace that stores factors are computed when they are asked for.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,10 @@ class TraceReader final : public RowSource {
   const TraceInfo& info() const override;
   std::span<const float> rows(HeadSlot slot, RowRange range,
                               std::vector<float>& scratch) const override;
-  /// The same rows as stored, in the trace's encoding; valid as rows() says.
+  std::span<const float> queries(HeadSlot slot) const override;
+  std::span<const float> keys(HeadSlot slot) const override;
+  std::span<const float> values(HeadSlot slot) const override;
+  /// The rows as stored, in the trace's encoding; valid as rows() says. Not of factors.
   std::span<const std::byte> stored_rows(HeadSlot slot, RowRange range,
                                          std::vector<std::byte>& scratch) const;
   /// Natural-log log-sum-exp of each row, n values; NaN where unknown.
@@ -37,6 +41,8 @@ class TraceReader final : public RowSource {
 
  private:
   struct State;
+  std::span<const float> computed_rows(HeadSlot slot, RowRange range,
+                                       std::vector<float>& scratch) const;
   std::unique_ptr<State> state_;
 };
 

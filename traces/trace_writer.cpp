@@ -31,7 +31,7 @@ std::uint64_t file_bytes(const TraceInfo& info) {
   const std::uint64_t heads = info.layers.size() * info.heads.size();
   return stored_row_bytes(info) + heads * info.tokens * sizeof(float) +
          std::uint64_t{info.tokens} * (sizeof(std::uint64_t) + sizeof(std::uint32_t) + 16) +
-         (16 + 4 * info.layers.size()) * schema::kAlignment;
+         (16 + 6 * info.layers.size()) * schema::kAlignment;
 }
 
 void check_space(const fs::path& path, const TraceInfo& info) {
@@ -50,15 +50,23 @@ void check_space(const fs::path& path, const TraceInfo& info) {
 }  // namespace
 
 struct TraceWriter::State {
-  struct Layer {
-    std::uint64_t rows = 0;         // where the dataset lies in the file
-    std::uint64_t log_sum_exp = 0;  // likewise
+  /// A dataset of which each head's part is written from its beginning to its end.
+  struct Track {
+    struct Part {
+      std::uint64_t written = 0;  // bytes
+      std::uint64_t written_back = 0;
+      Checksum sum;
+    };
+    std::string dataset;
+    std::uint64_t offset = 0;     // in the file
+    std::uint64_t part_size = 0;  // bytes from one head to the next
+    std::vector<Part> parts;
   };
-  struct Slot {
-    std::uint32_t written = 0;
-    std::uint64_t written_back = 0;  // offset in the file
-    Checksum rows;
-    Checksum log_sum_exp;
+  struct Layer {
+    Track main;  // rows, or queries
+    Track log_sum_exp;
+    std::optional<Track> keys;
+    std::optional<Track> values;
   };
 
   fs::path path;
@@ -69,11 +77,15 @@ struct TraceWriter::State {
   bool finished = false;
   std::uint64_t rows_whole_offset = 0;
   std::vector<Layer> layers;
-  std::vector<Slot> slots;
+  std::vector<std::uint32_t> written;   // rows, by layer slot, then head slot
+  std::vector<std::uint32_t> kv_slots;  // by head slot
   std::optional<hdf5::File> file;
   int descriptor = -1;
 
-  Slot& slot(HeadSlot at) { return slots[at.layer * info.heads.size() + at.head]; }
+  std::uint32_t& rows_written(HeadSlot at) {
+    return written[at.layer * info.heads.size() + at.head];
+  }
+  bool factored() const { return info.encoding == Encoding::factors; }
 
   hdf5::Dataset reserve(const std::string& name, hid_t type,
                         std::initializer_list<std::uint64_t> shape) {
@@ -94,6 +106,7 @@ struct TraceWriter::State {
     file->set_array<Unsigned>("layers", info.layers);
     file->set_array<Unsigned>("heads", info.heads);
     file->set_text("encoding", name(info.encoding));
+    file->set<std::uint8_t>("values", info.values ? 1 : 0);
     file->set_text("model_name", info.model_name);
     file->set_text("architecture", info.architecture);
     file->set_text("model_sha256", info.model_sha256);
@@ -114,12 +127,7 @@ struct TraceWriter::State {
     const std::uint64_t heads = info.heads.size();
     auto whole_rows = reserve(schema::kRowsWhole, hdf5::type_of<std::uint64_t>(), {1});
     rows_whole_offset = offset_of(whole_rows);
-    std::vector<std::uint64_t> offsets(std::size_t{info.tokens} + 1);
-    for (std::size_t row = 0; row < offsets.size(); ++row) offsets[row] = RowLayout::offset(row);
-    const std::uint64_t length = offsets.size();
-    file->create_dataset(schema::kRowOffsets, hdf5::type_of<std::uint64_t>(), {&length, 1})
-        .write(hdf5::type_of<std::uint64_t>(), offsets.data());
-    const hdf5::Handle value = schema::value_type(info.encoding);
+    if (!factored()) lay_out_offsets();
     for (std::size_t at = 0; at < info.layers.size(); ++at) {
       const std::uint32_t index = info.layers[at];
       auto group = file->create_group(schema::layer(index));
@@ -127,14 +135,44 @@ struct TraceWriter::State {
       group.set<std::uint32_t>("window", info.attention[at].window);
       group.set("scale", info.attention[at].scale);
       group.set("softcap", info.attention[at].softcap);
-      const std::vector<std::uint64_t> none(heads);
-      auto rows = reserve(schema::rows(index), value.id(), {heads, offsets.back()});
-      rows.set_array<std::uint64_t>(schema::kChecksum, none);
-      auto lse = reserve(schema::log_sum_exp(index), hdf5::type_of<float>(), {heads, info.tokens});
-      lse.set_array<std::uint64_t>(schema::kChecksum, none);
-      layers.push_back({offset_of(rows), offset_of(lse)});
+      const std::uint64_t n = info.tokens;
+      const hid_t real = hdf5::type_of<float>();
+      const auto vectors = [&](const std::string& dataset, std::uint64_t of) {
+        return track(dataset, real, sizeof(float), {of, n, info.head_size});
+      };
+      const std::uint64_t kv_heads = recorded_kv_heads(info).size();
+      Layer layer;
+      if (factored()) {
+        layer.main = vectors(schema::queries(index), heads);
+        layer.keys = vectors(schema::keys(index), kv_heads);
+      } else {
+        layer.main = track(schema::rows(index), schema::value_type(info.encoding).id(),
+                           bytes_per_value(info.encoding), {heads, RowLayout::offset(n)});
+      }
+      layer.log_sum_exp = track(schema::log_sum_exp(index), real, sizeof(float), {heads, n});
+      if (info.values) layer.values = vectors(schema::values(index), kv_heads);
+      layers.push_back(std::move(layer));
     }
     file->flush();
+  }
+
+  void lay_out_offsets() {
+    std::vector<std::uint64_t> offsets(std::size_t{info.tokens} + 1);
+    for (std::size_t row = 0; row < offsets.size(); ++row) offsets[row] = RowLayout::offset(row);
+    const std::uint64_t length = offsets.size();
+    file->create_dataset(schema::kRowOffsets, hdf5::type_of<std::uint64_t>(), {&length, 1})
+        .write(hdf5::type_of<std::uint64_t>(), offsets.data());
+  }
+
+  /// `shape` begins with the number of heads.
+  Track track(const std::string& dataset, hid_t type, std::uint64_t width,
+              std::initializer_list<std::uint64_t> shape) {
+    auto reserved = reserve(dataset, type, shape);
+    const std::uint64_t heads = *shape.begin();
+    reserved.set_array<std::uint64_t>(schema::kChecksum, std::vector<std::uint64_t>(heads));
+    std::uint64_t part_size = width;
+    for (const auto* size = shape.begin() + 1; size != shape.end(); ++size) part_size *= *size;
+    return {dataset, offset_of(reserved), part_size, std::vector<Track::Part>(heads)};
   }
 
   static std::uint64_t offset_of(const hdf5::Dataset& dataset) {
@@ -164,13 +202,20 @@ struct TraceWriter::State {
     }
   }
 
-  // Lets the disk work while the next rows are computed, not only at the end. Only a hint: where it
-  // fails, the final sync does it all.
-  void write_back(Slot& slot, std::uint64_t end) {
-    if (end - slot.written_back < kWriteBackBytes) return;
-    ::sync_file_range(descriptor, static_cast<off_t>(slot.written_back),
-                      static_cast<off_t>(end - slot.written_back), SYNC_FILE_RANGE_WRITE);
-    slot.written_back = end;
+  /// The next bytes of one head.
+  void append(Track& track, std::uint32_t head, std::span<const std::byte> bytes,
+              const auto& what) {
+    Track::Part& part = track.parts[head];
+    put(bytes.data(), bytes.size(), track.offset + head * track.part_size + part.written, what);
+    part.sum.add(bytes);
+    part.written += bytes.size();
+    // Lets the disk work while the next rows are computed, not only at the end. Only a hint: where
+    // it fails, the final sync does it all.
+    if (part.written - part.written_back < kWriteBackBytes) return;
+    ::sync_file_range(descriptor,
+                      static_cast<off_t>(track.offset + head * track.part_size + part.written_back),
+                      static_cast<off_t>(part.written - part.written_back), SYNC_FILE_RANGE_WRITE);
+    part.written_back = part.written;
   }
 
   // What finish() adds to the metadata gets its space first: a disk that fills up while HDF5 writes
@@ -209,18 +254,16 @@ struct TraceWriter::State {
   }
 
   void write_checksums() {
-    const std::size_t heads = info.heads.size();
-    for (std::size_t at = 0; at < info.layers.size(); ++at) {
-      std::vector<std::uint64_t> rows;
-      std::vector<std::uint64_t> lse;
-      for (std::size_t head = 0; head < heads; ++head) {
-        rows.push_back(slots[at * heads + head].rows.value());
-        lse.push_back(slots[at * heads + head].log_sum_exp.value());
-      }
-      file->dataset(schema::rows(info.layers[at]))
-          .set_array<std::uint64_t>(schema::kChecksum, rows);
-      file->dataset(schema::log_sum_exp(info.layers[at]))
-          .set_array<std::uint64_t>(schema::kChecksum, lse);
+    const auto write = [this](const Track& track) {
+      std::vector<std::uint64_t> sums;
+      for (const auto& part : track.parts) sums.push_back(part.sum.value());
+      file->dataset(track.dataset).set_array<std::uint64_t>(schema::kChecksum, sums);
+    };
+    for (const Layer& layer : layers) {
+      write(layer.main);
+      write(layer.log_sum_exp);
+      if (layer.keys) write(*layer.keys);
+      if (layer.values) write(*layer.values);
     }
   }
 
@@ -237,6 +280,10 @@ struct TraceWriter::State {
     finished = true;
   }
 };
+
+bool brings_keys_and_values(const TraceInfo& info, std::uint32_t head_slot) {
+  return head_slot == 0 || kv_slot(info, head_slot) != kv_slot(info, head_slot - 1);
+}
 
 TraceWriter::TraceWriter(fs::path path, TraceInfo planned, bool overwrite)
     : state_(std::make_unique<State>()) {
@@ -260,7 +307,9 @@ TraceWriter::TraceWriter(fs::path path, TraceInfo planned, bool overwrite)
 
   state.file = hdf5::File::create(state.partial, schema::kAlignment);
   try {
-    state.slots.resize(state.info.layers.size() * state.info.heads.size());
+    state.written.resize(state.info.layers.size() * state.info.heads.size());
+    for (std::uint32_t head = 0; head < state.info.heads.size(); ++head)
+      state.kv_slots.push_back(kv_slot(state.info, head));
     state.lay_out();
     state.descriptor = state.file->descriptor();
   } catch (...) {
@@ -277,43 +326,48 @@ TraceWriter::~TraceWriter() {
   if (!state_->finished && state_->whole == 0) fs::remove(state_->partial, ignored);
 }
 
-void TraceWriter::write_rows(HeadSlot at, RowRange range, std::span<const std::byte> encoded,
-                             std::span<const float> lse) {
+void TraceWriter::write_rows(HeadSlot at, RowRange range, std::span<const std::byte> rows,
+                             std::span<const float> lse, KeysAndValues shared) {
   State& state = *state_;
-  check_request(state.info, at, range);
-  const std::size_t width = bytes_per_value(state.info.encoding);
-  if (encoded.size() != range.values() * width || lse.size() != range.size())
-    throw std::invalid_argument(
-        "rows " + std::to_string(range.first) + " to " + std::to_string(range.last) + " take " +
-        std::to_string(range.values() * width) + " bytes, not " + std::to_string(encoded.size()));
-  State::Slot& slot = state.slot(at);
-  if (range.first != slot.written)
-    throw std::invalid_argument("row " + std::to_string(slot.written) + " is the next one, not " +
+  const TraceInfo& info = state.info;
+  check_request(info, at, range);
+  const std::uint64_t vectors = std::uint64_t{range.size()} * info.head_size;
+  const std::uint64_t bytes =
+      state.factored() ? vectors * sizeof(float) : range.values() * bytes_per_value(info.encoding);
+  if (rows.size() != bytes || lse.size() != range.size())
+    throw std::invalid_argument("rows " + std::to_string(range.first) + " to " +
+                                std::to_string(range.last) + " take " + std::to_string(bytes) +
+                                " bytes, not " + std::to_string(rows.size()));
+  const bool brings = brings_keys_and_values(info, at.head);
+  if (shared.keys.size() != (brings && state.factored() ? vectors : 0) ||
+      shared.values.size() != (brings && info.values ? vectors : 0))
+    throw std::invalid_argument("head slot " + std::to_string(at.head) + " brings " +
+                                std::to_string(shared.keys.size()) + " numbers of keys and " +
+                                std::to_string(shared.values.size()) + " of values");
+  std::uint32_t& written = state.rows_written(at);
+  if (range.first != written)
+    throw std::invalid_argument("row " + std::to_string(written) + " is the next one, not " +
                                 std::to_string(range.first));
 
-  const State::Layer& layer = state.layers[at.layer];
-  const std::uint64_t row_at =
-      at.head * RowLayout::offset(state.info.tokens) + RowLayout::offset(range.first);
-  const std::uint64_t lse_at = std::uint64_t{at.head} * state.info.tokens + range.first;
+  State::Layer& layer = state.layers[at.layer];
   const auto place = [&] {
     return "row " + std::to_string(range.first) + " of layer " +
-           std::to_string(state.info.layers[at.layer]) + ", head " +
-           std::to_string(state.info.heads[at.head]);
+           std::to_string(info.layers[at.layer]) + ", head " + std::to_string(info.heads[at.head]);
   };
-  state.put(encoded.data(), encoded.size(), layer.rows + row_at * width, place);
-  if (range.first == 0) slot.written_back = layer.rows + row_at * width;
-  state.write_back(slot, layer.rows + row_at * width + encoded.size());
-  state.put(lse.data(), lse.size_bytes(), layer.log_sum_exp + lse_at * sizeof(float), place);
-  slot.rows.add(encoded);
-  slot.log_sum_exp.add(lse);
-  slot.written = range.last;
+  state.append(layer.main, at.head, rows, place);
+  state.append(layer.log_sum_exp, at.head, std::as_bytes(lse), place);
+  const std::uint32_t kv_head = state.kv_slots[at.head];
+  if (!shared.keys.empty()) state.append(*layer.keys, kv_head, std::as_bytes(shared.keys), place);
+  if (!shared.values.empty())
+    state.append(*layer.values, kv_head, std::as_bytes(shared.values), place);
+  written = range.last;
 }
 
 void TraceWriter::rows_whole(std::uint32_t rows) {
   State& state = *state_;
-  for (const State::Slot& slot : state.slots)
-    if (slot.written < rows)
-      throw std::invalid_argument("a head holds " + std::to_string(slot.written) + " of " +
+  for (const std::uint32_t written : state.written)
+    if (written < rows)
+      throw std::invalid_argument("a head holds " + std::to_string(written) + " of " +
                                   std::to_string(rows) + " rows that should be whole");
   const std::uint64_t value = rows;
   state.put(&value, sizeof(value), state.rows_whole_offset, [] { return "the count of rows"; });
@@ -324,9 +378,9 @@ void TraceWriter::finish(std::uint32_t tokens, std::span<const std::uint32_t> to
                          std::span<const std::string> pieces, double row_sum_error) {
   State& state = *state_;
   if (state.finished) throw std::logic_error("the trace is finished already");
-  for (const State::Slot& slot : state.slots)
-    if (slot.written != tokens)
-      throw std::invalid_argument("a head holds " + std::to_string(slot.written) + " rows of a " +
+  for (const std::uint32_t written : state.written)
+    if (written != tokens)
+      throw std::invalid_argument("a head holds " + std::to_string(written) + " rows of a " +
                                   std::to_string(tokens) + "-token trace");
   TraceInfo actual = state.info;
   actual.tokens = tokens;

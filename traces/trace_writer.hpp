@@ -12,6 +12,17 @@
 
 namespace kvreplay {
 
+/// What the KV head of some rows held at their positions, [rows][head_size] each: the keys where
+/// the trace stores factors, the values where it stores values, else empty.
+struct KeysAndValues {
+  std::span<const float> keys = {};
+  std::span<const float> values = {};
+};
+
+/// Whether the rows of a recorded head come with the keys and values of its KV head: those of the
+/// first head that reads it do.
+bool brings_keys_and_values(const TraceInfo& info, std::uint32_t head_slot);
+
 /// Call protocol: construct with everything known in advance; write_rows() for every recorded head
 /// of a block of rows, each head's rows in order; rows_whole() when all heads and layers have rows
 /// up to there; finish() once. Without finish() (Ctrl-C, errors) the destructor leaves
@@ -28,9 +39,11 @@ class TraceWriter {
   TraceWriter& operator=(const TraceWriter&) = delete;
 
   /// Rows `range` of one head, encoded in the trace's encoding and laid out by RowLayout
-  /// (range.values() values, padding zero), and their natural-log log-sum-exp (range.size()).
-  void write_rows(HeadSlot slot, RowRange range, std::span<const std::byte> encoded,
-                  std::span<const float> lse);
+  /// (range.values() values, padding zero), or their queries as floats [range.size()][head_size]
+  /// where the trace stores factors, and their natural-log log-sum-exp (range.size()). `shared`
+  /// comes with the heads of which brings_keys_and_values() is true.
+  void write_rows(HeadSlot slot, RowRange range, std::span<const std::byte> rows,
+                  std::span<const float> lse, KeysAndValues shared = {});
   /// All recorded heads now hold rows 0..rows-1, which survive a kill of the process from here on.
   /// Costs one small write, so it may be called after every token.
   void rows_whole(std::uint32_t rows);

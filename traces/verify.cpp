@@ -10,6 +10,7 @@
 #include "traces/row_recorder.hpp"
 #include "traces/schema.hpp"
 #include "traces/sha256.hpp"
+#include "traces/trace_writer.hpp"
 
 namespace kvreplay {
 namespace {
@@ -34,13 +35,15 @@ class Verifier {
     result_.checksums = reader_.complete();
     const std::uint64_t total = std::uint64_t{info.layers.size()} * info.heads.size() * info.tokens;
     for (std::uint32_t layer = 0; layer < info.layers.size(); ++layer) {
-      const auto rows = checksums(schema::rows(info.layers[layer]));
-      const auto lse = checksums(schema::log_sum_exp(info.layers[layer]));
+      const std::uint32_t index = info.layers[layer];
+      const auto rows = checksums(factored() ? schema::queries(index) : schema::rows(index));
+      const auto lse = checksums(schema::log_sum_exp(index));
       for (std::uint32_t head = 0; head < info.heads.size(); ++head) {
         control.throw_if_stopped();
         check_head({layer, head}, rows, lse);
         control.report("rows", result_.rows, total);
       }
+      check_keys_and_values(layer);
     }
     check_tokens();
     check_sum_error();
@@ -48,10 +51,13 @@ class Verifier {
   }
 
  private:
+  bool factored() const { return reader_.info().encoding == Encoding::factors; }
+
   // One checksum a head; none where there are none.
   std::vector<std::uint64_t> checksums(const std::string& dataset) {
     if (!reader_.complete()) return {};
-    return file_.dataset(dataset).unsigned_array(schema::kChecksum, reader_.info().heads.size());
+    const auto file = file_.dataset(dataset);
+    return file.unsigned_array(schema::kChecksum, file.shape()[0]);
   }
 
   void add(const std::string& place, const std::string& what) {
@@ -69,7 +75,7 @@ class Verifier {
     for (std::uint32_t first = 0; first < info.tokens;) {
       RowRange range{first, first + 1};
       while (range.last < info.tokens && range.values() < kSlabValues) ++range.last;
-      stored.add(reader_.stored_rows(slot, range, stored_scratch_));
+      if (!factored()) stored.add(reader_.stored_rows(slot, range, stored_scratch_));
       check_rows(slot, range, reader_.rows(slot, range, scratch_));
       first = range.last;
     }
@@ -80,10 +86,39 @@ class Verifier {
     if (std::any_of(lse.begin(), lse.end(), [](float x) { return std::isinf(x); }))
       add(place, "the log-sum-exp of a row is infinite");
     if (!reader_.complete()) return;
-    if (rows_sums[slot.head] != stored.value())
+    if (factored()) {
+      if (rows_sums[slot.head] != checksum(reader_.queries(slot)))
+        add(place, "the queries do not match their checksum: they are not what was captured");
+    } else if (rows_sums[slot.head] != stored.value())
       add(place, "the rows do not match their checksum: they are not what was captured");
     if (lse_sums[slot.head] != checksum(lse))
       add(place, "the log-sum-exp does not match its checksum: it is not what was captured");
+  }
+
+  void check_keys_and_values(std::uint32_t layer) {
+    const TraceInfo& info = reader_.info();
+    const auto kv_heads = recorded_kv_heads(info);
+    const auto check = [&](const std::string& what, const std::string& dataset, const auto& of) {
+      const auto sums = checksums(dataset);
+      std::uint32_t slot = 0;
+      for (std::uint32_t head = 0; head < info.heads.size(); ++head) {
+        if (!brings_keys_and_values(info, head)) continue;
+        const std::string place = "layer " + std::to_string(info.layers[layer]) + ", KV head " +
+                                  std::to_string(kv_heads[slot]);
+        const std::span<const float> vectors = of(HeadSlot{layer, head});
+        if (!std::all_of(vectors.begin(), vectors.end(), [](float x) { return std::isfinite(x); }))
+          add(place, "a number of the " + what + " is not finite");
+        if (!sums.empty() && sums.at(slot) != checksum(vectors))
+          add(place,
+              "the " + what + " do not match their checksum: they are not what was captured");
+        ++slot;
+      }
+    };
+    const std::uint32_t index = info.layers[layer];
+    if (factored())
+      check("keys", schema::keys(index), [&](HeadSlot at) { return reader_.keys(at); });
+    if (info.values)
+      check("values", schema::values(index), [&](HeadSlot at) { return reader_.values(at); });
   }
 
   void check_rows(HeadSlot slot, RowRange range, std::span<const float> rows) {
@@ -182,6 +217,7 @@ double row_sum_tolerance(Encoding encoding, std::uint32_t row) {
     case Encoding::u16log:
       return 1e-4 + 1.7e-4 + values * 0x1p-32;
     case Encoding::fp32:
+    case Encoding::factors:
       break;
   }
   return 1e-4;

@@ -230,7 +230,8 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
     decoding << "greedy";
   else
     decoding << "temperature " << request.temperature << ", seed " << request.seed;
-  TraceInfo info = plan_trace(config, request, layers, heads, encoding);
+  TraceInfo info =
+      plan_trace(config, request, layers, heads, encoding, options["values"].as<bool>());
   const std::string how_many =
       (prompt.all ? "all " : "the first ") + std::to_string(info.prompt_tokens) + " tokens";
   info.source = "capture of " + prompt.origin + ", " + how_many + ", " +
@@ -248,8 +249,8 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
                       std::to_string(request.generate) + " generated, " + decoding.str());
   print("records", record ? std::to_string(layers.size()) + " layers x " +
                                 std::to_string(heads.size()) + " heads as " +
-                                std::string(name(encoding)) + ", up to " +
-                                in_megabytes(stored_row_bytes(info)) + " on disk"
+                                std::string(name(encoding)) + (info.values ? " and values" : "") +
+                                ", up to " + in_megabytes(stored_row_bytes(info)) + " on disk"
                           : "nothing (--no-record)");
   print("needs", in_megabytes(weights + working) + " of memory, " + in_megabytes(weights) +
                      " of them weights as fp32; " + std::to_string(cpu.threads) + " threads");
@@ -317,7 +318,10 @@ Command capture_command() {
   add("heads", po::value<std::string>()->default_value("all")->value_name("LIST"),
       "query heads to record, in each of these layers");
   add("encoding", po::value<std::string>()->default_value("fp16")->value_name("E"),
-      "how rows are stored: fp16, fp32 or u16log");
+      "how rows are stored: fp16, fp32 or u16log, or as factors: the queries and keys that they "
+      "come of, n numbers where rows take n^2 / 2, and computed again when they are read");
+  add("values", po::bool_switch(),
+      "store V too, fp32: what output errors and value-aware policies need");
   add("temperature", po::value<double>()->default_value(0, "0")->value_name("T"),
       "0 decodes greedily; else samples from softmax(logits / T)");
   add("seed", whole_number<std::uint64_t>()->value_name("S"),

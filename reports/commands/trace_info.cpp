@@ -29,6 +29,7 @@ nlohmann::ordered_json as_json(const TraceReader& trace) {
           {"layers", info.layers},
           {"heads", info.heads},
           {"encoding", name(info.encoding)},
+          {"values", info.values},
           {"row_bytes", stored_row_bytes(info)},
           {"row_sum_error", info.row_sum_error},
           {"model_name", info.model_name},
@@ -74,7 +75,9 @@ void print(std::ostream& out, const TraceReader& trace) {
   line("KV heads", number(info.kv_heads) + " (" + number(info.group_size()) + " query heads each)");
   if (info.head_size != 0) line("head size", info.head_size);
   line("encoding", std::string(name(info.encoding)) + ", " +
-                       number((stored_row_bytes(info) + 500'000) / 1'000'000) + " MB of rows");
+                       number((stored_row_bytes(info) + 500'000) / 1'000'000) + " MB of " +
+                       (info.encoding == Encoding::factors ? "queries and keys" : "rows") +
+                       (info.values ? " and values" : ""));
   line("row-sum error", info.row_sum_error);
   text("computed in", info.compute_type);
   if (!info.rope_type.empty() && info.rope_type != "none") {

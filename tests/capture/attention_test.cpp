@@ -40,11 +40,11 @@ Outputs attend_to(const Inputs& in) {
   out.output.assign(std::size_t{in.rows.size()} * in.head_size, -1);
   AttentionBlock block;
   block.rows = in.rows;
-  block.head_size = in.head_size;
-  block.scale = in.scale;
-  block.queries = in.queries.data();
-  block.query_stride = in.head_size;
-  block.keys = in.keys.data();
+  block.factors.head_size = in.head_size;
+  block.factors.attention.scale = in.scale;
+  block.factors.queries = in.queries.data();
+  block.factors.query_stride = in.head_size;
+  block.factors.keys = in.keys.data();
   block.values = in.values.data();
   block.output = out.output.data();
   block.output_stride = in.head_size;

@@ -65,6 +65,9 @@ TEST_CASE("a captured trace holds the rows of the independent implementation") {
     encoding = Encoding::u16log;
     tolerance = 2e-4;
   }
+  SECTION("factors") {
+    encoding = Encoding::factors;
+  }
   SECTION("some layers and heads") {
     layers = {1, 4};
     heads = {0, 3, 7};

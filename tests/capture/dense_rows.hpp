@@ -18,8 +18,9 @@ class DenseRows final : public AttentionSink {
         lse_(std::size_t{layers} * heads * tokens) {}
 
   bool wants(std::uint32_t, std::uint32_t) const override { return true; }
-  void rows(std::uint32_t layer, std::uint32_t head, RowRange range,
+  void rows(std::uint32_t layer, std::uint32_t head, const AttentionBlock& block,
             std::span<const float> probabilities, std::span<const float> lse) override {
+    const RowRange range = block.rows;
     const std::size_t padded = RowLayout::padded_length(range.first);
     for (std::uint32_t i = 0; i < range.size(); ++i) {
       const auto row = probabilities.subspan(i * padded, padded);

@@ -52,7 +52,8 @@ float own_of(std::uint32_t layer, std::uint32_t head) {
 
 void hand_over(Recorder& recorder, std::uint32_t layer, std::uint32_t head, RowRange range) {
   const std::vector<float> lse(range.size(), own_of(layer, head));
-  recorder.rows(layer, head, range, rows_of(range, own_of(layer, head)), lse);
+  recorder.rows(layer, head, {.rows = range, .factors = {}}, rows_of(range, own_of(layer, head)),
+                lse);
 }
 
 void check_rows(const TraceReader& reader, std::uint32_t tokens) {
@@ -117,7 +118,7 @@ TEST_CASE("the row-sum error is that of the rows as decoded") {
       for (std::uint32_t row = 0; row < 4; ++row)
         for (std::uint32_t j = 0; j <= row; ++j)
           rows[row * 64 + j] = 1 / static_cast<float>(row + 1);
-      recorder.rows(layer, head, {0, 4}, rows, std::vector<float>(4));
+      recorder.rows(layer, head, {.rows = {0, 4}, .factors = {}}, rows, std::vector<float>(4));
     }
   recorder.finish(std::vector<std::uint32_t>(4), std::vector<std::string>(4));
   // A third in half precision is 0x3555 = 0.333251953125.
@@ -161,7 +162,7 @@ TEST_CASE("a row sum that is no number stays the worst") {
     for (const std::uint32_t head : {1U, 2U, 3U}) {
       auto rows = rows_of({0, 64}, 0.5F);
       if (layer == 0 && head == 1) rows[RowLayout::offset(3)] = NAN;
-      recorder.rows(layer, head, {0, 64}, rows, std::vector<float>(64));
+      recorder.rows(layer, head, {.rows = {0, 64}, .factors = {}}, rows, std::vector<float>(64));
     }
   recorder.rows_whole(64);
   recorder.finish(std::vector<std::uint32_t>(64), std::vector<std::string>(64));

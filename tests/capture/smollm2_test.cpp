@@ -27,8 +27,9 @@ struct ChosenRows final : AttentionSink {
   bool wants(std::uint32_t layer, std::uint32_t head) const override {
     return std::ranges::count(layers, layer) > 0 && std::ranges::count(heads, head) > 0;
   }
-  void rows(std::uint32_t layer, std::uint32_t head, RowRange range,
+  void rows(std::uint32_t layer, std::uint32_t head, const AttentionBlock& block,
             std::span<const float> probabilities, std::span<const float> row_lse) override {
+    const RowRange range = block.rows;
     const auto slot = (std::ranges::find(layers, layer) - layers.begin()) *
                           static_cast<std::ptrdiff_t>(heads.size()) +
                       (std::ranges::find(heads, head) - heads.begin());

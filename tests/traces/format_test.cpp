@@ -1,16 +1,66 @@
 // FORMAT.md's own example, run.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 
 #include "damage.hpp"
 #include "paths.hpp"
+#include "traces/memory_rows.hpp"
 #include "traces/synth.hpp"
 #include "traces/trace_reader.hpp"
+#include "traces/trace_writer.hpp"
 
 using namespace kvreplay;
 using namespace kvreplay::testing;
+
+namespace {
+
+/// The code block that begins at `fence`.
+std::string code_from(const std::string& document, std::size_t fence) {
+  const std::size_t begin = fence + 10;
+  return document.substr(begin, document.find("```", begin) - begin);
+}
+
+/// One layer, the fourth, of a model with two query heads a KV head.
+void write_factors(const std::filesystem::path& path) {
+  TraceInfo info = plain_info(130, 4, 4, 2);
+  info.layers = {3};
+  info.heads = {0, 1, 2};
+  info.attention.resize(1);
+  info.attention[0].scale = 0.5;
+  info.head_size = 4;
+  info.encoding = Encoding::factors;
+  const auto numbers = [](float seed) {
+    std::vector<float> all(std::size_t{130} * 4);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] = std::sin(seed + 0.7F * static_cast<float>(i));
+    return all;
+  };
+  TraceWriter writer(path, info, true);
+  for (std::uint32_t head = 0; head < 3; ++head) {
+    const auto queries = numbers(static_cast<float>(head));
+    const auto keys = numbers(10 + static_cast<float>(head / 2));
+    std::vector<float> lse(130);
+    for (std::uint32_t i = 0; i < 130; ++i) {
+      double sum = 0;
+      for (std::uint32_t j = 0; j <= i; ++j) {
+        double product = 0;
+        for (std::uint32_t k = 0; k < 4; ++k)
+          product += double{queries[i * 4 + k]} * keys[j * 4 + k];
+        sum += std::exp(0.5 * product);
+      }
+      lse[i] = static_cast<float>(std::log(sum));
+    }
+    KeysAndValues shared;
+    if (head != 1) shared.keys = keys;
+    writer.write_rows({0, head}, {0, 130}, std::as_bytes(std::span(queries)), lse, shared);
+  }
+  writer.finish(130, {}, {}, 0);
+}
+
+}  // namespace
 
 TEST_CASE("the h5py reader in FORMAT.md reads rows of every encoding") {
   if (std::system("/usr/bin/python3 -c 'import h5py' 2>/dev/null") != 0) {
@@ -20,8 +70,7 @@ TEST_CASE("the h5py reader in FORMAT.md reads rows of every encoding") {
   const std::string document = read_bytes(test_data() / ".." / ".." / "traces" / "FORMAT.md");
   const std::size_t fence = document.find("```python\n");
   REQUIRE(fence != std::string::npos);
-  const std::size_t begin = fence + 10;
-  const std::string code = document.substr(begin, document.find("```", begin) - begin);
+  const std::string code = code_from(document, fence);
   CHECK(std::count(code.begin(), code.end(), '\n') == 5);
 
   const TemporaryFolder folder;
@@ -52,4 +101,32 @@ TEST_CASE("the h5py reader in FORMAT.md reads rows of every encoding") {
     }
     CHECK(count == 101);
   }
+}
+
+TEST_CASE("the h5py lines in FORMAT.md compute a row of factors") {
+  if (std::system("/usr/bin/python3 -c 'import h5py' 2>/dev/null") != 0) {
+    skip("python3-h5py is not installed");
+    return;
+  }
+  const std::string document = read_bytes(test_data() / ".." / ".." / "traces" / "FORMAT.md");
+  const std::size_t fence = document.find("```python\n", document.find("```python\n") + 1);
+  REQUIRE(fence != std::string::npos);
+  const TemporaryFolder folder;
+  write_bytes(folder / "read.py",
+              code_from(document, fence) + "print(*(repr(float(p)) for p in row), sep='\\n')\n");
+  write_factors(folder / "run.h5");
+  const std::string command =
+      "cd '" + folder.path().string() + "' && /usr/bin/python3 read.py >row.txt";
+  REQUIRE(std::system(command.c_str()) == 0);
+  const TraceReader reader(folder / "run.h5");
+  std::vector<float> scratch;
+  const auto row = reader.rows({0, 2}, {100, 101}, scratch);
+  std::ifstream text(folder / "row.txt");
+  double value = 0;
+  std::size_t count = 0;
+  for (; text >> value; ++count) {
+    REQUIRE(count < 101);
+    REQUIRE(std::abs(row[count] - value) < 2e-6);
+  }
+  CHECK(count == 101);
 }
