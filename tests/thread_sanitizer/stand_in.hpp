@@ -1,12 +1,14 @@
 // What this program uses of oneTBB, on std::thread, for builds with the thread sanitizer: the
 // library comes without instrumentation, so that the sanitizer sees neither its hand-over of work
 // nor its joins and takes every use for a race. Here all of that is visible, and what it finds are
-// races of this program.
+// races of this program. Nothing more is ordered than beginnings and joins: pieces of work that
+// merely follow each other in time on different threads stay unordered, or their races would hide.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <map>
@@ -133,14 +135,15 @@ void parallel_for(const blocked_range<Index>& range, const Body& body) {
   std::exception_ptr error;
   const auto work = [&, concurrency = stand_in::concurrency] {
     stand_in::concurrency = concurrency;
-    for (std::size_t at = next.fetch_add(range.grainsize()); at < total && !failed;
-         at = next.fetch_add(range.grainsize())) {
+    const auto take = [&] { return next.fetch_add(range.grainsize(), std::memory_order_relaxed); };
+    for (std::size_t at = take(); at < total && !failed.load(std::memory_order_relaxed);
+         at = take()) {
       const auto first = static_cast<Index>(range.begin() + static_cast<Index>(at));
       const std::size_t size = std::min(range.grainsize(), total - at);
       try {
         body(blocked_range<Index>(first, static_cast<Index>(first + static_cast<Index>(size))));
       } catch (...) {
-        if (!failed.exchange(true)) error = std::current_exception();
+        if (!failed.exchange(true, std::memory_order_relaxed)) error = std::current_exception();
       }
     }
   };
@@ -171,21 +174,34 @@ class enumerable_thread_specific {
           }
         }) {}
   enumerable_thread_specific(enumerable_thread_specific&& other) noexcept
-      : make_(std::move(other.make_)), values_(std::move(other.values_)) {}
+      : id_(other.id_), make_(std::move(other.make_)), values_(std::move(other.values_)) {}
   enumerable_thread_specific& operator=(enumerable_thread_specific&& other) noexcept {
+    id_ = other.id_;
     make_ = std::move(other.make_);
     values_ = std::move(other.values_);
     return *this;
   }
 
+  /// Locks at a thread's first use only; see above.
   Value& local() {
-    const std::scoped_lock lock(mutex_);
-    const std::size_t number = stand_in::ThreadNumber::of_this_thread();
-    const auto found = values_.find(number);
-    return found != values_.end() ? found->second : values_.emplace(number, make_()).first->second;
+    static thread_local std::map<std::uint64_t, Value*> known;  // by id
+    Value*& value = known[id_];
+    if (value == nullptr) {
+      const std::scoped_lock lock(mutex_);
+      const std::size_t number = stand_in::ThreadNumber::of_this_thread();
+      auto found = values_.find(number);
+      if (found == values_.end()) found = values_.emplace(number, make_()).first;
+      value = &found->second;
+    }
+    return *value;
   }
 
  private:
+  static std::uint64_t new_id() {
+    static std::atomic<std::uint64_t> next{0};
+    return next.fetch_add(1, std::memory_order_relaxed);
+  }
+  std::uint64_t id_ = new_id();
   std::function<Value()> make_;
   std::mutex mutex_;
   std::map<std::size_t, Value> values_;
