@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "capture/llama_config.hpp"
@@ -16,10 +17,12 @@ class RopeTable {
   RopeTable(const RopeConfig& config, std::uint32_t positions);
   /// Turns the first `dimensions` values of one head's vector.
   void rotate(float* vector, std::uint32_t position) const;
+  /// [position][pair](cosine, sine).
+  std::span<const float> turns() const { return turns_; }
 
  private:
   std::uint32_t pairs_ = 0;
-  std::vector<float> turns_;  // [position][pair](cosine, sine)
+  std::vector<float> turns_;
 };
 
 }  // namespace kvreplay

@@ -1,0 +1,275 @@
+// Rows of attention as a trace stores them, from queries, keys and log-sum-exp: no row is held, and
+// none is computed twice. Sums over rows and columns come along; all orders are fixed, so that a
+// capture gives the same bytes on every run.
+#pragma once
+
+#include "capture/cuda/attention.hpp"
+#include "capture/cuda/codes.hpp"
+#include "traces/trace.hpp"
+
+namespace kvreplay::cuda {
+
+/// Sums over what is stored, as a reader decodes it. Each pointer may be null.
+struct RecordedSums {
+  float* columns = nullptr;  ///< [row tile][head][column_stride], for SumColumns
+  std::uint64_t column_stride = 0;
+  float* rows = nullptr;     ///< [key part][head][row], for SumRows
+  float* largest = nullptr;  ///< likewise the largest values
+};
+
+/// A block has kTileRows rows of all query heads of a KV head, whose keys it reads once, and the
+/// keys of one part. Row tiles begin at multiples of kTileRows, so that each lies within one block
+/// of RowLayout; fewer rows a tile are for decoding.
+template <std::uint32_t kTileRows, class Code>
+struct RecordRows {
+  using Tile = cuda::Tile<kTileRows>;
+  using Stored = typename Code::Stored;
+  static constexpr std::uint32_t kThreads = Tile::kThreads;
+  static_assert(RowLayout::kBlock % kTileRows == 0 && RowLayout::kBlock == Tile::kKeys);
+
+  AttentionShape shape;
+  AttentionInputs in;
+  LogSumExp lse;           ///< of these rows; `total` is not read
+  Stored* rows = nullptr;  ///< [head][head_stride], each head's rows in RowLayout from in.first on
+  std::uint64_t head_stride = 0;
+  RecordedSums sums;
+  std::uint32_t part_tiles = 32;  ///< key tiles of a part
+
+  std::uint32_t row_tiles() const {
+    return in.rows() == 0 ? 0 : (in.last - 1) / Tile::kRows - in.first / Tile::kRows + 1;
+  }
+  std::uint32_t parts() const { return divide_up(key_tiles(in.last - 1), part_tiles); }
+  Grid grid() const { return {row_tiles(), shape.kv_heads, parts()}; }
+  std::size_t shared_bytes() const {
+    return shared_size<float>(Tile::kKeys * Tile::whole_stride(shape.head_size)) +
+           shared_size<float>(Tile::kRows * Tile::kSliceStride) +
+           shared_size<Stored>(Tile::kRows * kStageStride) +
+           2 * shared_size<float>(Tile::kSide * Tile::kRows) +
+           shared_size<float>(Tile::kSide * Tile::kKeys) +
+           2 * shared_size<float>(shape.group_size() * Tile::kRows);
+  }
+
+  template <class Block>
+  KVREPLAY_DEVICE void operator()(Block& block) const {
+    // The longest rows first; begun last, they would keep the device waiting.
+    const std::uint32_t tile = (in.last - 1) / Tile::kRows - block.index().x;
+    const std::uint32_t row = tile * Tile::kRows;
+    const std::uint32_t begin = larger(row, in.first);
+    const std::uint32_t end = smaller(row + Tile::kRows, in.last);
+    const std::uint32_t size = shape.head_size;
+    const std::uint32_t key_stride = Tile::whole_stride(size);
+    const std::uint32_t group = shape.group_size();
+    const float* of_keys = in.keys + block.index().y * in.kv_stride;
+
+    float* keys = block.template shared<float>(Tile::kKeys * key_stride);
+    float* slice = block.template shared<float>(Tile::kRows * Tile::kSliceStride);
+    Stored* stage = block.template shared<Stored>(Tile::kRows * kStageStride);
+    const Parts parts{block.template shared<float>(Tile::kSide * Tile::kRows),
+                      block.template shared<float>(Tile::kSide * Tile::kRows),
+                      block.template shared<float>(Tile::kSide * Tile::kKeys)};
+    float* row_sums = block.template shared<float>(group * Tile::kRows);
+    float* row_largest = block.template shared<float>(group * Tile::kRows);
+    auto scores = block.template local<typename Tile::Scores>();
+
+    block.phase([&](std::uint32_t thread) {
+      for (std::uint32_t i = thread; i < group * Tile::kRows; i += kThreads)
+        row_sums[i] = row_largest[i] = 0;
+    });
+    const std::uint32_t begin_tile = block.index().z * part_tiles;
+    const std::uint32_t end_tile = smaller(begin_tile + part_tiles, key_tiles(row));
+    for (std::uint32_t t = begin_tile; t < end_tile; ++t) {
+      const std::uint32_t key = t * Tile::kKeys;
+      const bool seen = key + Tile::kKeys > shape.first_seen(begin);
+      if (seen)
+        block.phase([&](std::uint32_t thread) {
+          for (std::uint32_t v = 0; v < size; v += Tile::kSlice)
+            Tile::load(thread, keys + v, key_stride, of_keys + std::uint64_t{key} * size, size,
+                       Tile::kKeys, end - key, v, size);
+        });
+      for (std::uint32_t g = 0; g < group; ++g) {
+        const std::uint32_t head = block.index().y * group + g;
+        const float* queries =
+            in.queries + (begin - in.first) * in.query_stride + std::uint64_t{head} * size;
+        for (std::uint32_t v = 0; seen && v < size; v += Tile::kSlice) {
+          block.phase([&](std::uint32_t thread) {
+            if (v == 0) Tile::clear(scores[thread]);
+            Tile::load(thread, slice, Tile::kSliceStride, queries, in.query_stride, Tile::kRows,
+                       end - begin, v, size);
+          });
+          block.phase([&](std::uint32_t thread) {
+            Tile::multiply(thread, scores[thread], slice, Tile::kSliceStride, keys + v, key_stride);
+          });
+        }
+        block.phase([&](std::uint32_t thread) {
+          encode(thread, scores[thread], begin, end, key, head, stage, parts);
+        });
+        block.phase([&](std::uint32_t thread) {
+          store(thread, stage, begin, end, key, head);
+          if (thread < Tile::kRows) {
+            float& sum = row_sums[g * Tile::kRows + thread];
+            float& largest = row_largest[g * Tile::kRows + thread];
+            float of_tile = 0;
+            for (std::uint32_t x = 0; x < Tile::kSide; ++x) {
+              of_tile += parts.row_sums[x * Tile::kRows + thread];
+              largest = larger(largest, parts.row_largest[x * Tile::kRows + thread]);
+            }
+            sum += of_tile;
+          }
+          if (thread < Tile::kKeys && sums.columns != nullptr) {
+            float sum = 0;
+            for (std::uint32_t y = 0; y < Tile::kSide; ++y)
+              sum += parts.column_sums[y * Tile::kKeys + thread];
+            const std::uint64_t of_tile = tile - in.first / Tile::kRows;
+            sums.columns[(of_tile * shape.heads + head) * sums.column_stride + key + thread] = sum;
+          }
+        });
+      }
+    }
+    block.phase([&](std::uint32_t thread) {
+      for (std::uint32_t i = thread; i < group * (end - begin); i += kThreads) {
+        const std::uint32_t g = i / (end - begin);
+        const std::uint32_t y = i % (end - begin);
+        const std::uint64_t head = block.index().y * group + g;
+        const std::uint64_t place =
+            (block.index().z * std::uint64_t{shape.heads} + head) * in.rows() + begin - in.first +
+            y;
+        if (sums.rows != nullptr) sums.rows[place] = row_sums[g * Tile::kRows + y];
+        if (sums.largest != nullptr) sums.largest[place] = row_largest[g * Tile::kRows + y];
+      }
+    });
+  }
+
+ private:
+  using StoredLine = Line<Stored>;
+  /// One line more than a tile's: rows begin in different banks.
+  static constexpr std::uint32_t kStageStride = Tile::kKeys + StoredLine::kValues;
+
+  /// Of each thread, before they are added up: [x][row], [x][row] and [y][key].
+  struct Parts {
+    float* row_sums;
+    float* row_largest;
+    float* column_sums;
+  };
+
+  KVREPLAY_HOST_DEVICE static std::uint32_t key_tiles(std::uint32_t row) {
+    return row / Tile::kKeys + 1;
+  }
+
+  /// `begin` is the row of the tile's first query.
+  KVREPLAY_DEVICE void encode(std::uint32_t thread, const typename Tile::Scores& scores,
+                              std::uint32_t begin, std::uint32_t end, std::uint32_t key,
+                              std::uint32_t head, Stored* stage, const Parts& parts) const {
+    const std::uint32_t x = thread % Tile::kSide;
+    float columns[Tile::kKeysEach] = {};
+    KVREPLAY_UNROLL
+    for (std::uint32_t r = 0; r < Tile::kRowsEach; ++r) {
+      const std::uint32_t y = thread / Tile::kSide + Tile::kSide * r;
+      const bool within = begin + y < end;
+      const std::uint64_t place = std::uint64_t{head} * in.rows() + (begin + y - in.first);
+      const float maximum = within ? lse.maximum[place] : 0;
+      const float log_sum = within ? lse.log_sum[place] : 0;
+      float sum = 0;
+      float largest = 0;
+      KVREPLAY_UNROLL
+      for (std::uint32_t c = 0; c < Tile::kKeysEach; ++c) {
+        const std::uint32_t k = x + Tile::kSide * c;
+        Stored code = Code::kZero;
+        if (within && shape.sees(begin + y, key + k))
+          code = Code::of(maximum - shape.score(scores.of[r][c]) + log_sum);
+        stage[y * kStageStride + k] = code;
+        const float value = Code::value(code);
+        sum += value;
+        largest = larger(largest, value);
+        columns[c] += value;
+      }
+      parts.row_sums[x * Tile::kRows + y] = sum;
+      parts.row_largest[x * Tile::kRows + y] = largest;
+    }
+    KVREPLAY_UNROLL
+    for (std::uint32_t c = 0; c < Tile::kKeysEach; ++c)
+      parts.column_sums[thread / Tile::kSide * Tile::kKeys + x + Tile::kSide * c] = columns[c];
+  }
+
+  /// 64 values of a row by threads that follow each other: whole lines of memory.
+  KVREPLAY_DEVICE void store(std::uint32_t thread, const Stored* stage, std::uint32_t begin,
+                             std::uint32_t end, std::uint32_t key, std::uint32_t head) const {
+    constexpr std::uint32_t kLines = Tile::kKeys / StoredLine::kValues;
+    for (std::uint32_t i = thread; i < (end - begin) * kLines; i += kThreads) {
+      const std::uint32_t y = i / kLines;
+      const std::uint32_t k = i % kLines * StoredLine::kValues;
+      Stored* to = rows + head * head_stride + RowLayout::offset(begin + y) -
+                   RowLayout::offset(in.first) + key + k;
+      *reinterpret_cast<StoredLine*>(to) = line_at(stage, y * kStageStride + k);
+    }
+  }
+};
+
+/// Adds the columns of all row tiles, ascending, to what `sums` holds. One thread a head and key.
+struct SumColumns {
+  static constexpr std::uint32_t kThreads = 256;
+
+  std::uint32_t first = 0;  ///< as in the launch that recorded
+  std::uint32_t last = 0;
+  std::uint32_t tile_rows = 0;  ///< its kTileRows
+  std::uint32_t heads = 1;
+  const float* columns = nullptr;
+  std::uint64_t column_stride = 0;
+  float* sums = nullptr;  ///< [head][sum_stride]
+  std::uint64_t sum_stride = 0;
+
+  Grid grid() const { return {divide_up(last, kThreads), heads, 1}; }
+  std::size_t shared_bytes() const { return 0; }
+
+  template <class Block>
+  KVREPLAY_DEVICE void operator()(Block& block) const {
+    block.phase([&](std::uint32_t thread) {
+      const std::uint32_t key = block.index().x * kThreads + thread;
+      if (key >= last) return;
+      const std::uint64_t head = block.index().y;
+      float sum = sums[head * sum_stride + key];
+      // A tile has columns up to the end of its rows' padding.
+      const std::uint64_t first_tile = first / tile_rows;
+      const std::uint64_t last_tile = (last - 1) / tile_rows;
+      const auto block_begin =
+          static_cast<std::uint32_t>(key / RowLayout::kBlock * RowLayout::kBlock);
+      for (std::uint64_t tile = larger(first, block_begin) / tile_rows; tile <= last_tile; ++tile)
+        sum += columns[((tile - first_tile) * heads + head) * column_stride + key];
+      sums[head * sum_stride + key] = sum;
+    });
+  }
+};
+
+/// Joins the parts of all rows in the order of their keys. One thread a head and row.
+struct SumRows {
+  static constexpr std::uint32_t kThreads = 256;
+
+  std::uint64_t count = 0;  ///< heads times rows
+  std::uint32_t parts = 1;
+  const float* part_sums = nullptr;  ///< [part][count]
+  const float* part_largest = nullptr;
+  float* sums = nullptr;  ///< [count]
+  float* largest = nullptr;
+
+  Grid grid() const {
+    return {static_cast<std::uint32_t>(divide_up(count, std::uint64_t{kThreads})), 1, 1};
+  }
+  std::size_t shared_bytes() const { return 0; }
+
+  template <class Block>
+  KVREPLAY_DEVICE void operator()(Block& block) const {
+    block.phase([&](std::uint32_t thread) {
+      const std::uint64_t i = std::uint64_t{block.index().x} * kThreads + thread;
+      if (i >= count) return;
+      float sum = 0;
+      float most = 0;
+      for (std::uint32_t part = 0; part < parts; ++part) {
+        sum += part_sums[part * count + i];
+        most = larger(most, part_largest[part * count + i]);
+      }
+      sums[i] = sum;
+      largest[i] = most;
+    });
+  }
+};
+
+}  // namespace kvreplay::cuda
