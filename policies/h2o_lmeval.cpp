@@ -81,7 +81,8 @@ class EvaluatedH2o final : public CachePolicy {
 std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& setting) {
   const Parts parts = heavy_and_recent("h2o-lmeval", arguments, setting.budget);
   const std::string precision = arguments.choice("precision", "fp64");
-  Traits traits{.parameters = "heavy=" + std::to_string(parts.ranked) + ":recent=" +
+  Traits traits{.recent_before = true,
+                .parameters = "heavy=" + std::to_string(parts.ranked) + ":recent=" +
                               std::to_string(parts.recent) + ":precision=" + precision};
   if (parts.ranked == 0) {
     return std::make_unique<Composition>(parts, std::make_unique<AgeRanking>(), traits);

@@ -18,6 +18,7 @@ class HeavyColumns final : public RowChoice {
   HeavyColumns(const Parts& parts, std::span<const double> column_sums)
       : RowChoice({.capacity = parts.ranked + parts.recent,
                    .leaves_room = true,
+                   .recent_before = true,
                    .parameters = "heavy=" + std::to_string(parts.ranked) +
                                  ":recent=" + std::to_string(parts.recent)}),
         recent_(parts.recent) {

@@ -56,6 +56,9 @@ enum class Prefill { stream, full };
 /// What a policy observes of a row: nothing, the weights as recorded, or divided by their sum.
 enum class RowForm { none, raw, renormalised };
 
+/// What a RowChoice is given the whole row for, what the query does not see of it included.
+enum class WholeRow { none, later_choices, own_choice };
+
 /// Where a policy object stands, known before the first row.
 struct Setting {
   Budget budget;                     ///< as asked for
@@ -75,15 +78,16 @@ struct Setting {
 
 /// What the host must know of a policy.
 struct Traits {
-  std::uint32_t capacity = 0;       ///< most tokens held after a step
-  RowForm rows = RowForm::none;     ///< what observe() is given
-  bool foresees = false;            ///< a RowChoice is shown the row that it chooses for
-  bool sees_newcomer = true;        ///< whether query i sees token i once the cache is full
-  bool protects_newcomer = false;   ///< whether token i always outlives step i
-  bool evicts_first = false;        ///< before query i attends, not after
-  bool counts_newcomer = false;     ///< whether the capacity has room for token i at every step
-  bool leaves_room = false;         ///< may give up or not choose a token that it had room for
-  bool whole_prompt = false;        ///< by definition, whatever Setting::prefill says
+  std::uint32_t capacity = 0;           ///< most tokens held after a step
+  RowForm rows = RowForm::none;         ///< what observe() is given
+  WholeRow whole_row = WholeRow::none;  ///< of a RowChoice
+  bool sees_newcomer = true;            ///< whether query i sees token i once the cache is full
+  bool protects_newcomer = false;       ///< whether token i always outlives step i
+  bool evicts_first = false;            ///< before query i attends, not after
+  bool counts_newcomer = false;         ///< whether the capacity has room for token i at every step
+  bool leaves_room = false;             ///< may give up or not choose a token that it had room for
+  bool recent_before = false;           ///< its `recent` counts tokens before token i, not i itself
+  bool whole_prompt = false;            ///< by definition, whatever Setting::prefill says
   std::uint64_t history_bytes = 0;  ///< held of past rows at most, beside some numbers per token
   std::string parameters = {};      ///< as resolved for this budget, "heavy=54:recent=55"
 };
@@ -132,8 +136,8 @@ class RowChoice {
   const Traits& traits() const { return traits_; }
 
   /// `row` holds the step + 1 raw weights of query `step`, pooled where heads share the choice;
-  /// it is empty unless traits().foresees. `tokens` comes with the last choice and is replaced by
-  /// the new one.
+  /// it is empty where traits().whole_row is none. `tokens` comes with the last choice and is
+  /// replaced by the new one.
   virtual void choose(std::uint32_t step, std::span<const double> row,
                       std::vector<std::uint32_t>& tokens) = 0;
   /// As CachePolicy::observe(); the held are what query `held.step` saw, itself included.

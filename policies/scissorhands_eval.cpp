@@ -90,8 +90,9 @@ std::unique_ptr<RowChoice> make(const Arguments& arguments, const Setting& setti
       rule, setting.tokens,
       Traits{.capacity = setting.tokens,
              .rows = rows == "renormalised" ? RowForm::renormalised : RowForm::none,
-             .foresees = true,
+             .whole_row = WholeRow::later_choices,
              .leaves_room = true,
+             .recent_before = true,
              .parameters = "window=" + std::to_string(rule.window) +
                            ":recent=" + std::to_string(rule.recent) +
                            ":percentile=" + std::to_string(percentile) + ":rows=" + rows});

@@ -29,6 +29,7 @@ class Strided final : public RowChoice {
   Strided(Pattern pattern, std::uint32_t n)
       : RowChoice({.capacity = pattern.most_seen(n),
                    .leaves_room = true,
+                   .recent_before = true,
                    .parameters = "stride=" + std::to_string(pattern.stride) +
                                  ":recent=" + std::to_string(pattern.recent)}),
         pattern_(pattern) {}

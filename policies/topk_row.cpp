@@ -8,7 +8,8 @@ namespace {
 
 class TopkRow final : public RowChoice {
  public:
-  explicit TopkRow(Budget budget) : RowChoice({.capacity = budget.tokens, .foresees = true}) {}
+  explicit TopkRow(Budget budget)
+      : RowChoice({.capacity = budget.tokens, .whole_row = WholeRow::own_choice}) {}
 
   void choose(std::uint32_t step, std::span<const double> row,
               std::vector<std::uint32_t>& tokens) override {

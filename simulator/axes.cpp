@@ -9,7 +9,9 @@ const std::vector<std::pair<std::string, std::string>>& common_axes() {
       {"scores", "from row 0, in fp64"},
       {"eviction", "after attending"},
       {"ties", "the lowest index leaves"},
-      {"V_i", "k+1 tokens once full"}};
+      {"V_i", "k+1 tokens once full"},
+      {"recent", "counts the current token"},
+      {"sliding-window layers and padding", "replayed as all others"}};
   return axes;
 }
 
@@ -21,13 +23,17 @@ std::vector<std::string> own_axes(const CellPlan& cell) {
   if (traits.rows != RowForm::none && !said) {
     axes.push_back("rows " + std::string(name(traits.rows)));
   }
-  if (traits.foresees) axes.emplace_back("knows the row it chooses for");
+  if (traits.whole_row == WholeRow::own_choice) axes.emplace_back("knows the row it chooses for");
+  if (traits.whole_row == WholeRow::later_choices) {
+    axes.emplace_back("is shown whole rows, hidden part too");
+  }
   if (!evicts) {
     axes.emplace_back("nothing leaves for good");
   } else {
     axes.emplace_back(traits.protects_newcomer ? "newcomer protected" : "newcomer may leave");
   }
   if (traits.evicts_first) axes.emplace_back("evicts before attending: V_i is S_i");
+  if (traits.recent_before) axes.emplace_back("recent: before the current token");
   if (traits.leaves_room) axes.emplace_back("may hold less than it has room for");
   if (traits.whole_prompt) axes.emplace_back("the prompt attended in full");
   if (traits.whole_prompt && traits.capacity > cell.given.tokens) {

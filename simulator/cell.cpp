@@ -143,7 +143,8 @@ void Cell::step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace
   const Traits& traits = choice_->traits();
   auto& chosen = workspace.chosen;
   chosen.assign(kept_.tokens().begin(), kept_.tokens().end());
-  const auto row = traits.foresees ? pool(rows, workspace) : std::span<const double>();
+  const auto row =
+      traits.whole_row != WholeRow::none ? pool(rows, workspace) : std::span<const double>();
   {
     const PolicyClock::Lap lap(clock_);
     choice_->choose(i, row, chosen);

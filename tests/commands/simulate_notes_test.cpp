@@ -17,7 +17,9 @@ TEST_CASE("simulate says what its policies do where others do otherwise") {
   REQUIRE(run.exit_code == 0);
   CHECK_THAT(run.out,
              Contains("unless said: scores from row 0, in fp64; eviction after "
-                      "attending; ties the lowest index leaves; V_i k+1 tokens once full"));
+                      "attending; ties the lowest index leaves; V_i k+1 tokens once full; recent "
+                      "counts the current token; sliding-window layers and padding replayed as "
+                      "all others\n"));
   CHECK_THAT(run.out, Contains("local  (newcomer protected)\n"));
   CHECK_THAT(run.out, Contains("tova:recent=0  (rows renormalised, newcomer may leave)\n"
                                "           published for --scope layer"));
@@ -30,6 +32,26 @@ TEST_CASE("simulate says what its policies do where others do otherwise") {
   CHECK_THAT(manifest, Contains("\"ties\": \"the lowest index leaves\"") &&
                            Contains("\"newcomer protected\"") && Contains("published for"));
   CHECK_THAT(run_kvreplay("policies tova").out, Contains("published for --scope layer"));
+}
+
+TEST_CASE("simulate tells a policy that knows its row from one that judges it afterwards") {
+  const Bench bench;
+  const auto out =
+      bench
+          .simulate(
+              "--policy "
+              "topk-row,scissorhands-eval,h2o,h2o-lmeval,h2o-lmeval:heavy=0,h2o-lmeval-global,"
+              "strided --budget 24")
+          .out;
+  CHECK_THAT(out, Contains("topk-row  (knows the row it chooses for, "));
+  CHECK_THAT(out, Contains("rows=raw  (is shown whole rows, hidden part too, nothing leaves for "
+                           "good, recent: before the current token, may hold less"));
+  std::size_t before = 0;
+  for (auto at = out.find("recent: before the current token"); at != std::string::npos;
+       at = out.find("recent: before the current token", at + 1)) {
+    ++before;
+  }
+  CHECK(before == 5);  // of all but topk-row and h2o
 }
 
 TEST_CASE("simulate says what budgets, averages and samples are of") {
