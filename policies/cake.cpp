@@ -51,7 +51,7 @@ class LastRows {
     each(step, token, [&](double weight) { sum += (weight - middle) * (weight - middle); });
     return sum / static_cast<double>(rows_.size() - 1);
   }
-  std::size_t bytes() const { return rows_.size() * rows_[0].size() * sizeof(double); }
+  std::size_t count() const { return rows_.size(); }
 
  private:
   std::vector<std::vector<double>> rows_;
@@ -114,6 +114,8 @@ class CakeScores final : public PromptRows {
     smooth(Smoothing::mean, kKernel, before_window(), scores_);
     return std::move(scores_);
   }
+  /// WindowMeans counts the rows, which a deployed policy would store once.
+  std::optional<std::size_t> state_bytes() const override { return 0; }
 
  private:
   double gamma_;
@@ -127,7 +129,9 @@ class WindowMeans final : public Ranking {
       : first_row_(window_start(setting, window)), rows_(window, setting.tokens) {}
 
   void observe(const Held& held, std::span<const double> weights) override {
+    held_ = held.tokens.size();
     if (held.step < first_row_) return;
+    remembered_ = std::min<std::size_t>(held.step + 1 - first_row_, rows_.count());
     auto& row = rows_.of(held.step);
     for (std::size_t slot = 0; slot < weights.size(); ++slot) {
       row[held.tokens[slot]] = weights[slot];
@@ -142,11 +146,16 @@ class WindowMeans final : public Ranking {
     const auto least = std::min_element(means_.begin() + candidates.first, means_.end());
     return Slot{static_cast<std::uint32_t>(least - means_.begin())};
   }
-  std::optional<std::size_t> state_bytes() const override { return rows_.bytes(); }
+  void dropped(Slot) override { --held_; }
+  std::optional<std::size_t> state_bytes() const override {
+    return remembered_ * held_ * sizeof(double);
+  }
 
  private:
   std::uint32_t first_row_;
   LastRows rows_;
+  std::size_t remembered_ = 0;  // rows
+  std::size_t held_ = 0;
   std::vector<double> means_;
 };
 

@@ -70,14 +70,14 @@ void PromptChoice::dropped(Slot slot) {
 }
 
 std::optional<std::size_t> PromptChoice::state_bytes() const {
-  const std::size_t scores = scores_ ? prompt_tokens_ * sizeof(double) : 0;
-  if (!decoding_) return scores;
-  const auto decoding = decoding_->state_bytes();
-  return decoding ? std::optional(scores + *decoding) : std::nullopt;
+  const auto scores = scores_ ? scores_->state_bytes() : std::size_t{0};
+  const auto decoding = decoding_ ? decoding_->state_bytes() : std::size_t{0};
+  return scores && decoding ? std::optional(*scores + *decoding) : std::nullopt;
 }
 
 void ColumnSums::observe(std::uint32_t step, std::span<const double> row) {
   if (step < first_row_) return;
+  summed_ = row.size();
   double* const sum = sums_.data();
   const double* const weight = row.data();
   for (std::size_t token = 0; token < row.size(); ++token) sum[token] += weight[token];

@@ -49,9 +49,11 @@ class ColumnSums : public Survey {
 
   void observe(std::uint32_t step, std::span<const double> row) override;
   std::vector<double> result() override { return std::move(sums_); }
+  std::optional<std::size_t> state_bytes() const override { return summed_ * sizeof(double); }
 
  private:
   std::uint32_t first_row_;
+  std::size_t summed_ = 0;  // tokens that a row has come to
   std::vector<double> sums_;
 };
 

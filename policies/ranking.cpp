@@ -34,6 +34,12 @@ Slot SlotRange::operator[](std::uint32_t before) const {
   return Slot{slot};
 }
 
+std::uint64_t most_held(const Setting& setting) {
+  const std::uint64_t prompt = setting.prefill == Prefill::full ? setting.prompt_tokens : 0;
+  const std::uint64_t held = std::max<std::uint64_t>(prompt, setting.budget.tokens + 1ULL);
+  return std::min<std::uint64_t>(held, setting.tokens);
+}
+
 Slot first_minimum(std::span<const double> values, const SlotRange& candidates) {
   const double* const data = values.data();
   std::uint32_t best_first = candidates.first;  // the stretch between exceptions with the smallest

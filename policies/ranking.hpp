@@ -48,6 +48,10 @@ struct Ranked {
   std::uint64_t history_bytes = 0;  ///< as in Traits
 };
 
+/// The most tokens that a ranking has at once: a newcomer comes on top of the budget, and a prompt
+/// that is attended in full comes before anything leaves.
+std::uint64_t most_held(const Setting& setting);
+
 /// The first candidate whose value is smallest; `values` by slot.
 Slot first_minimum(std::span<const double> values, const SlotRange& candidates);
 

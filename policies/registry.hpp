@@ -38,6 +38,8 @@ class Survey {
   /// heads; called for step = 0 .. m - 1.
   virtual void observe(std::uint32_t step, std::span<const double> row) = 0;
   virtual std::vector<double> result() = 0;
+  /// As CachePolicy::state_bytes().
+  virtual std::optional<std::size_t> state_bytes() const { return std::nullopt; }
 };
 
 /// What a survey found of one unit.

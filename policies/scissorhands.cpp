@@ -22,6 +22,10 @@ class CountRanking final : public NumberRanking {
         above_(above),
         of_seen_(of_seen) {}
 
+  /// Of the bits by row that are remembered of `tokens`.
+  std::uint64_t history_bytes(std::uint64_t tokens) const {
+    return tokens * words_ * sizeof(std::uint64_t);
+  }
   std::optional<std::size_t> state_bytes() const override {
     return counted_.size() * sizeof(std::uint64_t) + NumberRanking::state_bytes().value_or(0);
   }
@@ -84,10 +88,11 @@ Ranked counts(std::string_view, const Arguments& arguments, const Setting& setti
   const auto window = std::min<std::uint64_t>(asked, std::max(1U, setting.tokens));
   const auto count = arguments.choice("count", "below");
   const auto share = arguments.choice("share", "step");
-  return {std::make_unique<CountRanking>(static_cast<std::uint32_t>(window), count == "above",
-                                         share == "seen"),
-          RowForm::renormalised,
-          "window=" + std::to_string(asked) + ":count=" + count + ":share=" + share};
+  auto ranking = std::make_unique<CountRanking>(static_cast<std::uint32_t>(window),
+                                                count == "above", share == "seen");
+  const std::uint64_t bytes = ranking->history_bytes(most_held(setting));
+  return {std::move(ranking), RowForm::renormalised,
+          "window=" + std::to_string(asked) + ":count=" + count + ":share=" + share, bytes};
 }
 
 const PartRegistration part(

@@ -205,10 +205,8 @@ Ranked ranked_by_score(std::string_view policy, const Arguments& arguments, cons
     score.form = Score::Form::sum;
   }
   if (score.form == Score::Form::window) {
-    const std::uint64_t prompt = setting.prefill == Prefill::full ? setting.prompt_tokens : 0;
-    const std::uint64_t held = std::max<std::uint64_t>(prompt, setting.budget.tokens + 1ULL);
     return {std::make_unique<WindowRanking>(score), score.rows, text,
-            WindowRanking::bytes(score, std::min<std::uint64_t>(held, setting.tokens))};
+            WindowRanking::bytes(score, most_held(setting))};
   }
   return {std::make_unique<AccumulatedRanking>(score), score.rows, text};
 }

@@ -79,5 +79,67 @@ TEST_CASE("a cache that grows is remembered as it grows") {
   }
 }
 
+TEST_CASE("what looks at a prompt is counted while it is remembered") {
+  const std::uint32_t n = 40;
+  const std::uint32_t m = 30;
+  const std::uint32_t k = 10;
+  const std::uint32_t window = 4;
+  const auto rows = in_memory(random_layers(1, 1, n, Rows::smooth, 53), 1);
+  auto request = request_for("observed,snapkv:window=4,cake:window=4,simlayerkv", std::to_string(k),
+                             Scope::head, Steps::all);
+  request.prompt_tokens = m;
+  request.cost = true;
+  const auto plan = plan_replay(rows.info(), "t", request);
+  const Metrics metrics(plan);
+  const auto outcome = replay(rows, plan, 1, {});
+  // Numbers behind a step: of every token that a row has come to, once they are summed; of the
+  // window's rows so far, for every token held.
+  const auto numbers = [&](std::size_t cell, std::uint32_t step) -> std::uint32_t {
+    const std::uint32_t seen = step + 1;
+    const bool prompt = seen < m;  // behind the last row it is decided
+    const std::uint32_t in_window = seen + window > m ? seen + window - m : 0;
+    if (cell == 0) return prompt ? seen : 0;
+    if (cell == 1) return prompt && in_window > 0 ? seen : 0;
+    if (cell == 2) return std::min(in_window, window) * (prompt ? seen : k);
+    return 0;
+  };
+  for (std::size_t cell = 0; cell < plan.cells.size(); ++cell) {
+    INFO(plan.cells[cell].policy.text);
+    double sum = 0;
+    std::uint32_t most = 0;
+    for (std::uint32_t step = 0; step < n; ++step) {
+      sum += numbers(cell, step);
+      most = std::max(most, numbers(cell, step));
+    }
+    const Summary& bytes = outcome.overall[cell * metrics.size() + metrics.cost() + 1];
+    CHECK(bytes.count == n);
+    CHECK(bytes.mean == Approx(8 * sum / n));
+    CHECK(bytes.max == 8 * most);
+  }
+}
+
+TEST_CASE("what is remembered of past rows is planned for") {
+  const auto rows = in_memory(random_layers(1, 1, 100, Rows::smooth, 54), 1);
+  const auto planned = [&](const std::string& policy, Prefill prefill) {
+    auto request = request_for(policy, "10", Scope::head, Steps::all);
+    request.prompt_tokens = 60;
+    request.prefill = prefill;
+    request.cost = true;
+    const auto plan = plan_replay(rows.info(), "t", request);
+    const Metrics metrics(plan);
+    // What is planned for any policy covers a score per token.
+    const auto outcome = replay(rows, plan, 1, {});
+    const double most = outcome.overall[metrics.cost() + 1].max;
+    CHECK(static_cast<double>(plan.cells[0].traits.history_bytes + 8 * 60) >= most);
+    return plan.cells[0].traits.history_bytes;
+  };
+  // A bit for each of the rows, in words of 64: at most as many rows as there are.
+  CHECK(planned("scissorhands:window=64", Prefill::stream) == 11 * 8);
+  CHECK(planned("scissorhands:window=65", Prefill::stream) == 11 * 16);
+  CHECK(planned("scissorhands:window=400", Prefill::full) == 60 * 16);
+  CHECK(planned("recent+counts:0.5:window=64", Prefill::stream) == 11 * 8);
+  CHECK(planned("h2o:score=window:window=20", Prefill::full) == 60 * 20 * 8);
+}
+
 }  // namespace
 }  // namespace kvreplay::testing
