@@ -22,7 +22,7 @@ inline double in_half(double x) {
 
 inline Parameter precision_parameter() {
   return {.name = "precision",
-          .meaning = "in which scores are summed",
+          .meaning = "of weights and of the sums of them",
           .kind = Parameter::Kind::choice,
           .default_words = "fp64",
           .choices = {"fp64", "fp16"}};

@@ -12,7 +12,7 @@ namespace {
 constexpr double kUsualDecay = 0.98;
 constexpr std::uint32_t kUsualWindow = 400;
 
-/// number <- change(number, weight), slot by slot.
+/// number <- change(number, weight), slot by slot; in half precision both are halves.
 template <class Change>
 void change_all(std::span<double> numbers, std::span<const double> weights, bool half,
                 Change change) {
@@ -20,7 +20,9 @@ void change_all(std::span<double> numbers, std::span<const double> weights, bool
   const double* const weight = weights.data();
   const std::size_t size = weights.size();
   if (half) {
-    for (std::size_t i = 0; i < size; ++i) number[i] = in_half(change(number[i], weight[i]));
+    for (std::size_t i = 0; i < size; ++i) {
+      number[i] = in_half(change(number[i], in_half(weight[i])));
+    }
   } else {
     for (std::size_t i = 0; i < size; ++i) number[i] = change(number[i], weight[i]);
   }

@@ -7,8 +7,8 @@
 //   decay   z <- decay * z + p
 //   window  sum of p over the last `window` rows, added afresh: nothing is ever subtracted
 //   max     the largest p
-// In half precision the running z is rounded to the nearest half after every row, as where the
-// accumulator is kept in the model's type: in [1, 2) what is below 2^-11 vanishes.
+// In half precision p is rounded to the nearest half, and the running z after every row, as where
+// both are of the model's type: in [1, 2) what is below 2^-11 vanishes.
 //
 // The token that leaves is the one without which the others are worth most, argmax over v of
 // F(S minus v), where F(S) = h(sum of the scores in S), S all that is held, and h(z) = z,

@@ -138,11 +138,11 @@ class ComposedReplay {
         return j;
       case By::sum:
       case By::mean:
-        for (const double p : weights) z = rounded(z + p);
+        for (const double p : weights) z = rounded(z + rounded(p));
         if (policy_.by == By::sum || weights.empty()) return z;
         return z / static_cast<double>(weights.size());
       case By::decay:
-        for (const double p : weights) z = rounded(policy_.decay * z + p);
+        for (const double p : weights) z = rounded(policy_.decay * z + rounded(p));
         return z;
       case By::max:
         for (const double p : weights) z = rounded(std::max(z, p));

@@ -236,6 +236,16 @@ TEST_CASE("in half precision a heavy hitter stops growing") {
     const auto plan = plan_replay(source.info(), "t", request_for(policy, "3"));
     return all_steps(source, plan).back().kept;
   };
+  // .5 and 2^-12 and a little more is nearer to the next half above .5; but the half of that weight
+  // is 2^-12, and then it is a tie, which goes to the even one, .5.
+  Matrix three = {{.5, 0, 0}, {0, .5, 0}, {0x1.0008p-12, 0, .9}};
+  const auto source_of_three = in_memory({{three}}, 1);
+  const auto kept = [&](const std::string& policy) {
+    const auto plan = plan_replay(source_of_three.info(), "t", request_for(policy, "2"));
+    return all_steps(source_of_three, plan).back().kept;
+  };
+  CHECK(kept("h2o-figure:rows=raw") == std::vector<std::uint32_t>{0, 2});
+  CHECK(kept("h2o-figure:rows=raw:precision=fp16") == std::vector<std::uint32_t>{1, 2});
   CHECK(last("h2o-lmeval:recent=0") == std::vector<std::uint32_t>{1, 13, 14});
   CHECK(last("h2o-lmeval:recent=0:precision=fp16") == std::vector<std::uint32_t>{0, 13, 14});
 }
