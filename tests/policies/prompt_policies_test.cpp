@@ -102,6 +102,7 @@ TEST_CASE("heads that share a set choose by their pooled rows") {
       const Matrix matrix = pooled_rows({first, first + 3}, pooling);
       check_grows(all_steps(rows, plan, 0, group), m, kvcf_set(matrix, m, 12, 6));
       check_grows(all_steps(rows, plan, 1, group), m, snap_set(matrix, m, 12, 12, {}));
+      check_grows(all_steps(rows, plan, 2, group), m, observed_set(matrix, m, 12, 0));
     }
   }
 }
