@@ -271,12 +271,14 @@ const Registration registration(
              "each head's rows; there the rows "
              "are pooled first; behind the prompt the window is of the last rows, where the "
              "published program has one",
-     .parameters = {window_parameter(kWindow),
-                    real_parameter("gamma", "weight of the variance in a token's score", kGamma, 0),
-                    real_parameter("tau1", "temperature of the entropy in a layer's share", 1,
-                                   0.01),
-                    real_parameter("tau2", "temperature of the variance in a layer's share", 1,
-                                   0.01)},
+     .parameters =
+         {window_parameter(kWindow,
+                           "last rows of the prompt that give scores and shares, the last "
+                           "tokens of the prompt, which stay, and the newest ones that stay "
+                           "while decoding"),
+          real_parameter("gamma", "weight of the variance in a token's score", kGamma, 0),
+          real_parameter("tau1", "temperature of the entropy in a layer's share", 1, 0.01),
+          real_parameter("tau2", "temperature of the variance in a layer's share", 1, 0.01)},
      .needs = {Need::rows},
      .scopes = {Scope::head, Scope::group, Scope::layer},
      .allotment = Allotment{.among = Allotment::Among::all, .survey = &survey, .tokens = &deal},

@@ -103,7 +103,7 @@ Parameter recent_parameter(std::string default_words) {
 Parameter sinks_parameter() {
   return {.name = "sinks",
           .meaning = "first tokens of the sequence, never evicted",
-          .default_words = "4, at most the budget"};
+          .default_words = "4, at most what recent leaves"};
 }
 
 Parameter seed_parameter() {

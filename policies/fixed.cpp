@@ -1,7 +1,7 @@
 // The fixed pattern of Sparse Transformers (Child et al., arXiv:1904.10509): row i sees what is in
 // its own block of `stride` tokens, floor(j / stride) = floor(i / stride), and the last tokens of
-// each earlier block, j mod stride >= stride - last. With stride and last given that is the
-// pattern as described, however many tokens a row then sees; with stride alone a block must fit.
+// each earlier block, j mod stride >= stride - last. With stride and last given that holds however
+// many tokens a row then sees; with stride alone a block must fit.
 // What is not given comes from the budget k: half of k, rounded up, are the earlier tokens of the
 // own block, and `last` is the most with which no row sees more than k earlier tokens. Where that
 // is none, the block is k + 1.
@@ -96,7 +96,7 @@ const Registration registration(
     {.name = "fixed",
      .summary = "the own block of tokens and the last ones of each block before",
      .note = "a pattern, not a cache: what a row does not see a later one may; with stride and "
-             "last given it is as described, whatever the budget",
+             "last given the budget does not bound it",
      .parameters = {{.name = "stride",
                      .meaning = "tokens of a block",
                      .kind = Parameter::Kind::integer,

@@ -2,7 +2,8 @@
 // was attended long ago gives way. d = 0.98 is the users' fix for a cache that freezes on the
 // earliest tokens (rajveer43/VeloxQuant-MLX, threads 137 and 141); d = 1 is h2o. A token younger
 // than `grace` steps cannot leave. Those are the newest `grace` tokens, so it acts as a recent
-// window of that many where recent is less, and heavy gets what is left.
+// window of that many where recent is less, and heavy gets what is left. The users' grace is 16;
+// here it is 0 unless given, so that decay alone tells h2o-decay from h2o.
 #include "policies/composition.hpp"
 #include "policies/registry.hpp"
 
@@ -34,7 +35,7 @@ std::vector<Parameter> parameters() {
       {.name = "grace",
        .meaning = "steps, the one it comes in included, during which a token cannot leave",
        .kind = Parameter::Kind::integer,
-       .default_words = "0"});
+       .default_words = "0; the users who proposed it took 16"});
   return all;
 }
 

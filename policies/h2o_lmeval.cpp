@@ -2,7 +2,9 @@
 // (utils_lm_eval/modify_opt.py, modify_gptneox.py), with hb = heavy and rb = recent:
 //   K_t = {t} and the hb - 1 tokens of K_{t-1} with the highest score; all tokens while t < hb
 //   V_t = K_t and the band j >= t - rb, which holds rb + 1 tokens with t itself
-//   score_j += P[t][j] for j in K_t, the row as recorded; a token that leaves K never comes back.
+//   score_j += P[t][j] for j in K_t, the row as recorded; a token that leaves K never comes back,
+// also where a live score is 0, which the code leaves to its choice of the highest (it sets the
+// score of what leaves to 0).
 // So eviction comes before query t attends and does not know row t, and a token of the band that is
 // not in K only waits for its end. K and the band overlap: |V_t| is hb + rb at most. With heavy=0,
 // where that code fails for OPT, the band alone is left, as it is for LLaMA.

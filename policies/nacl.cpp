@@ -3,8 +3,9 @@
 // scores between them stay, and of the rest a sample without replacement, drawn in proportion to
 // exp(score). Published at a budget of 20 % of m: 1 % at the ends, the first 256 tokens and the
 // newest of what is left, 12 % by score, 7 % drawn. Here these are shares of the budget k: 0.05 k
-// at the ends, at most half of them and 256 first, 0.35 k drawn, the rest by score. Drawing without
-// replacement in proportion to exp(s) is taking the largest s + g for Gumbel-distributed g.
+// at the ends, at most half of them and 256 first, 0.35 k drawn, the rest by score. The program
+// leaves inputs below 2048 tokens alone, here none is. Drawing without replacement in proportion to
+// exp(s) is taking the largest s + g for Gumbel-distributed g.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -93,7 +94,7 @@ const Registration registration(
              "evicts nothing while decoding, so the cache outgrows the budget",
      .parameters = {{.name = "sinks",
                      .meaning = "first tokens, all of which stay",
-                     .default_words = "0.025 of the budget, at most 256"},
+                     .default_words = "half of 0.05 of the budget, rounded up, at most 256"},
                     {.name = "recent",
                      .meaning = "last tokens of the prompt, all of which stay",
                      .default_words = "what sinks leave of 0.05 of the budget"},

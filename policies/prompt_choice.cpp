@@ -95,9 +95,9 @@ void smooth(Smoothing smoothing, std::uint32_t kernel, std::uint32_t count,
   }
 }
 
-Parameter window_parameter(std::uint32_t usual) {
+Parameter window_parameter(std::uint32_t usual, std::string meaning) {
   return {.name = "window",
-          .meaning = "last tokens of the prompt, all of which stay",
+          .meaning = std::move(meaning),
           .default_words = std::to_string(usual) +
                            "; half the budget, at least 1, where the budget is no larger"};
 }

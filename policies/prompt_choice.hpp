@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -65,7 +66,8 @@ void smooth(Smoothing smoothing, std::uint32_t kernel, std::uint32_t count,
 
 /// The last rows of the prompt, whose tokens stay: `usual` where the budget is above it, else half
 /// of the budget, but at least 1.
-Parameter window_parameter(std::uint32_t usual);
+Parameter window_parameter(std::uint32_t usual,
+                           std::string meaning = "last tokens of the prompt, all of which stay");
 /// Throws std::invalid_argument where it is not `least` to the budget.
 std::uint32_t window_argument(std::string_view policy, const Arguments& arguments, Budget budget,
                               std::uint32_t usual, std::uint32_t least = 1);

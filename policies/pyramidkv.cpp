@@ -79,7 +79,8 @@ const Registration registration(
      .note =
          "scores from the window's rows only; each layer's tokens are rounded down and the rest "
          "goes to the first layers, where the published code rounds the step between layers, "
-         "by which they sum to more than the budget; "
+         "by which they sum to more than the budget: not the published budgets where that step is "
+         "not whole; "
          "evicts nothing while decoding, so the cache outgrows the budget",
      .parameters = parameters(),
      .needs = {Need::rows},

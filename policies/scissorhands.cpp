@@ -1,12 +1,12 @@
 // Scissorhands (Liu et al., arXiv:2305.17118): over the last w rows it is counted how often a token
 // was given less than an even share, and when the cache is full those counted most often leave, the
-// newest r never. Weights are those of the renormalised row. The share is 1/t as described, of the
-// t = i + 1 tokens so far, or with share=seen 1/|V_i|, of those that row i sees. With count=above
+// newest r never. Weights are those of the renormalised row. The share is 1/t, of the t = i + 1
+// tokens so far, or with share=seen 1/|V_i|, of those that row i sees. With count=above
 // it is counted how often a token was given at least that share, and those counted least often
 // leave: the same for tokens that all w rows saw, but younger ones, which fewer rows could count,
 // then leave sooner instead of later.
 //
-// As described a batch leaves at a time, so that the cache is often not full; drop=1 keeps it full.
+// With drop=N a batch leaves at a time, so that the cache is often not full; drop=1 keeps it full.
 #include "policies/parts.hpp"
 #include "policies/use.hpp"
 
@@ -124,7 +124,7 @@ const Registration registration(
     {.name = "scissorhands",
      .summary =
          "the tokens that rows of a window seldom gave less than an even share, and the newest",
-     .note = "drops one token at a time; as described a batch leaves (drop=0.5)",
+     .note = "a batch can leave at once: drop=N",
      .parameters = parameters(),
      .needs = {Need::rows},
      .make = &make});

@@ -6,7 +6,8 @@
 // n - 1 - r weights of the future are zeros. Earlier rows see everything. The set has no fixed
 // size. rows=raw, the default here, judges each row as recorded, so that a token may come back. The
 // code puts the masked row in the place of the full one as it goes: rows=renormalised does so too,
-// with 0 for what row r did not see, and then what is dropped stays dropped.
+// with 0 for what row r did not see, and then what is dropped stays dropped; the
+// threshold stays that of the row as recorded.
 #include <algorithm>
 #include <limits>
 
@@ -118,8 +119,10 @@ const Registration registration(
                      .default_words = "90",
                      .most = 100},
                     {.name = "rows",
-                     .meaning = "what must exceed it: the weight as recorded, or divided by the "
-                                "visible mass and 0 where not visible",
+                     .meaning =
+                         "what must exceed it: the weight as recorded, or divided by the "
+                         "visible mass and 0 where not visible; the threshold is of the row as "
+                         "recorded",
                      .kind = Parameter::Kind::choice,
                      .default_words = "raw",
                      .choices = {"raw", "renormalised"}}},

@@ -38,17 +38,20 @@ Parameter form_parameter() {
           .choices = {"sum", "mean", "decay", "window", "max"}};
 }
 
-Parameter decay_parameter() {
+/// `given`: the policy has this form of score and no other.
+Parameter decay_parameter(bool given) {
   return {.name = "decay",
-          .meaning = "by what the score shrinks before each row; only of score=decay",
+          .meaning = std::string("by what the score shrinks before each row") +
+                     (given ? "" : "; only of score=decay"),
           .kind = Parameter::Kind::real,
           .default_words = number_text(kUsualDecay),
           .most = 1};
 }
 
-Parameter window_parameter() {
+Parameter window_parameter(bool given) {
   return {.name = "window",
-          .meaning = "newest rows that are summed; only of score=window",
+          .meaning =
+              std::string("newest rows that are summed") + (given ? "" : "; only of score=window"),
           .kind = Parameter::Kind::integer,
           .default_words = std::to_string(kUsualWindow),
           .least = 1,
@@ -190,8 +193,9 @@ std::string_view name(RowForm rows) {
 std::vector<Parameter> score_parameters(std::optional<Score::Form> fixed) {
   std::vector<Parameter> parameters = {rows_parameter()};
   if (!fixed) parameters.push_back(form_parameter());
-  if (!fixed || fixed == Score::Form::decay) parameters.push_back(decay_parameter());
-  if (!fixed || fixed == Score::Form::window) parameters.push_back(window_parameter());
+  const bool given = fixed.has_value();
+  if (!fixed || fixed == Score::Form::decay) parameters.push_back(decay_parameter(given));
+  if (!fixed || fixed == Score::Form::window) parameters.push_back(window_parameter(given));
   for (const auto& parameter : {precision_parameter(), shape_parameter(), from_parameter()}) {
     parameters.push_back(parameter);
   }

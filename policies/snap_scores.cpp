@@ -30,9 +30,8 @@ class SnapSurvey final : public ColumnSums {
 
 std::vector<Parameter> SnapScores::parameters(const SnapDefaults& defaults) {
   const bool mean = defaults.smoothing == Smoothing::mean;
-  Parameter window = window_parameter(defaults.window);
-  window.meaning = "last tokens of the prompt: their rows are summed and they stay";
-  return {window,
+  return {window_parameter(defaults.window,
+                           "last tokens of the prompt: their rows are summed and they stay"),
           {.name = "pool",
            .meaning = "smoothing of the scores along the tokens: mean or maximum",
            .kind = Parameter::Kind::choice,

@@ -1,8 +1,8 @@
 // The strided pattern of Sparse Transformers (Child et al., arXiv:1904.10509): row i sees itself,
 // the newest tokens j >= i - recent, and every stride-th, (i - j) mod stride = 0. With stride
-// given, recent is the same unless given too, and that is the pattern as described, however
-// many tokens a row then sees. Without it both come from the budget k: half of k, rounded up, is
-// recent, and the stride is the smallest with which no row sees more than k earlier tokens.
+// given, recent is the same unless given too, however many tokens a row then sees. Without it both
+// come from the budget k: half of k, rounded up, is recent, and the stride is the smallest with
+// which no row sees more than k earlier tokens.
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
@@ -72,7 +72,7 @@ const Registration registration(
     {.name = "strided",
      .summary = "the newest tokens and every stride-th before (Sparse Transformers)",
      .note = "a pattern, not a cache: what a row does not see a later one may; with stride given "
-             "it is as described, whatever the budget",
+             "the budget does not bound it",
      .parameters = {{.name = "stride",
                      .meaning = "distance of the tokens seen beyond the newest",
                      .kind = Parameter::Kind::integer,

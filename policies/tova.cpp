@@ -1,6 +1,7 @@
 // TOVA (Oren et al., arXiv:2401.06104): the token that the current query attends least leaves.
-// Nothing is accumulated and the newcomer is not protected. Where heads share a kept set the row is
-// theirs pooled, and then divided by its visible mass, which does not change the order.
+// Nothing is accumulated and the newcomer is not protected. Where heads share a kept set each
+// head's row is divided by its visible mass and then they are pooled. TOVA attends the prompt in
+// full and cuts it down at once, by its last row alone: that is --prefill full.
 #include <algorithm>
 
 #include "policies/parts.hpp"

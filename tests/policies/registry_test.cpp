@@ -1,5 +1,6 @@
 #include "policies/registry.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <ctime>
 #include <numeric>
@@ -39,6 +40,34 @@ TEST_CASE("parts are resolved against the budget") {
   CHECK(parameters("h2o:heavy=12.5%:recent=87.5%", 9) == "heavy=1:recent=8:rows=renormalised");
   CHECK(parameters("sinks:sinks=100%", 9) == "sinks=9:recent=0");
   CHECK(parameters("h2o:heavy=0%", 9) == "heavy=0:recent=9:rows=renormalised");
+}
+
+TEST_CASE("what is said of a policy holds of it") {
+  for (const auto& [name, policy] : registered_policies()) {
+    INFO("policy " << name);
+    // Of a paper that was not read again nothing is claimed.
+    CHECK(policy.note.find("as described") == std::string::npos);
+    const auto has = [&](const std::string& option) {
+      return std::any_of(policy.parameters.begin(), policy.parameters.end(),
+                         [&](const Parameter& one) { return one.name == option; });
+    };
+    for (const auto& parameter : policy.parameters) {
+      INFO("parameter " << parameter.name << ": " << parameter.meaning);
+      CHECK((has("score") || parameter.meaning.find("score=") == std::string::npos));
+    }
+  }
+  // Sinks that are not given: of 90 tokens 0.05 are 4, and of 9 half is 5 when rounded up.
+  const auto nacl = [](std::uint32_t budget) {
+    const auto request = parse_policies("nacl").at(0);
+    const Setting setting{.budget = {budget}, .tokens = 20000, .prompt_tokens = 19000};
+    const auto text = std::get<CacheFactory>(request.entry->make)(request.arguments, setting)
+                          ->traits()
+                          .parameters;
+    return text.substr(0, text.find(":heavy"));
+  };
+  CHECK(nacl(90) == "sinks=2:recent=2");
+  CHECK(nacl(180) == "sinks=5:recent=4");
+  CHECK(nacl(18000) == "sinks=256:recent=644");
 }
 
 TEST_CASE("parts that do not fit are refused with the fix") {
