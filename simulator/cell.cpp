@@ -5,6 +5,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "simulator/outputs.hpp"
 #include "simulator/pooled_rows.hpp"
 #include "simulator/row_sums.hpp"
 
@@ -94,7 +95,10 @@ std::span<const double> Cell::attend(std::uint32_t i, std::span<const RowView> r
     double sum = row.sum;
     if (!sees_all && (measures(i) || form != RowForm::none)) {
       sum = gather_row(row.weights.data(), kept_.tokens(), weights.data());
-      if (measures(i)) measure_row(i, row, sum);
+      if (measures(i)) {
+        measure_row(i, row, sum);
+        if (plan_.values) measure_output(row, weights, sum, workspace.output);
+      }
     } else if (form != RowForm::none) {
       copy_row(row.weights, weights.data());
     }
@@ -218,8 +222,15 @@ void Cell::measure_row(std::uint32_t i, const RowView& row, double visible_sum) 
   }
 }
 
+void Cell::measure_output(const RowView& row, std::span<const double> weights, double visible_sum,
+                          std::span<double> output) {
+  mix_values(weights, kept_.tokens(), row.values, visible_sum, output);
+  add(metrics_.output_error(), output_error(output, row.output));
+}
+
 void Cell::measure_whole_row(const RowView& row) {
   add(Metrics::mass_loss(), 0);
+  if (plan_.values) add(metrics_.output_error(), 0);
   for (std::size_t rule = 0; rule < row.needed.size(); ++rule) {
     if (row.needed_sizes[rule] != 0) add(Metrics::miss(rule), 0);
   }

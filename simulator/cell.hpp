@@ -20,9 +20,13 @@ namespace kvreplay {
 
 /// Scratch space that the cells of one thread share.
 struct Workspace {
-  explicit Workspace(std::uint32_t tokens) : weights(tokens), shared_weights(tokens) {}
+  explicit Workspace(const ReplayPlan& plan)
+      : weights(plan.tokens),
+        shared_weights(plan.tokens),
+        output(plan.values ? plan.head_size : 0) {}
   std::vector<double> weights;         ///< of one head
   std::vector<double> shared_weights;  ///< pooled over the unit's heads
+  std::vector<double> output;          ///< what one head mixes from visible values
   std::vector<std::uint32_t> chosen;
 };
 
@@ -63,6 +67,8 @@ class Cell {
   void evict(std::uint32_t i);
   void check_choice(std::uint32_t i, std::span<const std::uint32_t> chosen) const;
   void measure_row(std::uint32_t i, const RowView& row, double visible_sum);
+  void measure_output(const RowView& row, std::span<const double> weights, double visible_sum,
+                      std::span<double> output);
   void measure_whole_row(const RowView& row);
   void measure_set(std::uint32_t i, std::uint32_t visible, double turnover);
   void measure_cost();

@@ -4,10 +4,12 @@
 
 namespace kvreplay {
 
-Metrics::Metrics(const ReplayPlan& plan) : rules_(plan.needed.size()), has_unions_(plan.unions) {
+Metrics::Metrics(const ReplayPlan& plan)
+    : rules_(plan.needed.size()), has_values_(plan.values), has_unions_(plan.unions) {
   names_.emplace_back("mass_loss");
   for (const auto& rule : plan.needed) names_.push_back(rule.metric());
   for (const auto* name : {"kept", "visible", "turnover", "age"}) names_.emplace_back(name);
+  if (plan.values) names_.emplace_back("output_error");
   for (const auto& rule : plan.needed) {
     names_.push_back("regret_" + rule.name());
     names_.push_back("delay_" + rule.name());
@@ -40,6 +42,7 @@ std::uint64_t histogram_bytes(const ReplayPlan& plan, const CellPlan& cell, bool
   std::uint64_t bytes = between(0, 1) + rules * between(1 / n, 1);  // mass_loss, misses
   bytes += 2 * between(least, most + 1, Rounding::none);            // kept, visible
   bytes += between(1 / most, 1) + between(0.25, n);                 // turnover, age
+  if (plan.values) bytes += between(0, 16);
   if (stepwise) return bytes;
   bytes += rules * (between(1, 1) + between(1, n));  // regret, delay
   if (plan.unions) {

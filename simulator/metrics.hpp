@@ -3,6 +3,9 @@
 // Per head and step (r: the part of the row's sum that V_i holds)
 //   mass_loss       1 - r
 //   miss_RULE       share of the needed set that V_i lacks; a row that needs nothing has no sample
+//   output_error    |o_V - o| / |o|, where the trace holds values v: o = sum of p_ij v_j, and o_V
+//   the
+//                   same over V_i with the row divided by its visible mass
 // per unit and step, of the set S_i after the step,
 //   kept            |S_i|
 //   visible         |V_i|
@@ -45,8 +48,9 @@ class Metrics {
   std::size_t visible() const { return kept() + 1; }
   std::size_t turnover() const { return kept() + 2; }
   std::size_t age() const { return kept() + 3; }
+  std::size_t output_error() const { return kept() + 4; }  ///< where the plan has values
   /// The first so many have samples of every step by itself: all above.
-  std::size_t stepwise() const { return age() + 1; }
+  std::size_t stepwise() const { return age() + (has_values_ ? 2 : 1); }
   std::size_t regret(std::size_t rule) const { return stepwise() + 2 * rule; }
   std::size_t delay(std::size_t rule) const { return regret(rule) + 1; }
   std::size_t unions() const { return regret(rules_); }  ///< union, union_bytes, union_ratio
@@ -60,6 +64,7 @@ class Metrics {
 
  private:
   std::size_t rules_;
+  bool has_values_;
   bool has_unions_;
   std::vector<std::string> names_;
   std::vector<Samples> no_samples_;

@@ -272,6 +272,7 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
                   .steps = request.steps,
                   // One kept set for all has no parts to break it down into.
                   .detail = request.scope == Scope::all ? Detail::overall : request.detail,
+                  .values = info.values,
                   .unions = request.unions,
                   .cost = request.cost,
                   .bins = std::min(request.bins, info.tokens),

@@ -92,6 +92,7 @@ struct ReplayPlan {
   Match match = Match::budget;
   Steps steps = Steps::active;
   Detail detail = Detail::head;
+  bool values = false;  ///< the trace holds them, and what they mix to is measured
   bool unions = false;
   bool cost = false;
   std::uint32_t bins = 0;        ///< at most n

@@ -42,7 +42,7 @@ class Worker {
         together_(plan.units_together()),
         unit_rows_(source, plan),
         column_sums_(together_),
-        workspaces_(plan.tokens) {
+        workspaces_(plan) {
     cells_.reserve(plan.cells.size() * together_);
     for (const auto& cell : plan.cells) {
       for (std::size_t unit = 0; unit < together_; ++unit) cells_.emplace_back(plan, cell);
@@ -62,6 +62,10 @@ class Worker {
     if (!start(units, watch)) return false;
     const std::size_t heads = units[0].heads.size();
     std::vector<std::span<const float>> slabs(heads * together_);
+    std::vector<std::span<const float>> values(plan_.values ? slabs.size() : 0);
+    for (std::size_t at = 0; at < values.size(); ++at) {
+      values[at] = source_.values(units[at / heads].heads[at % heads]);
+    }
     for (std::uint32_t next = 0; next < plan_.tokens;) {
       const RowRange slab = rows_from(next, plan_.tokens, kSlabValues / slabs.size());
       for (std::size_t at = 0; at < slabs.size(); ++at) {
@@ -72,7 +76,9 @@ class Worker {
         const RowRange block = rows_from(row, slab.last, kBlockValues / slabs.size());
         for (std::size_t unit = 0; unit < together_; ++unit) {
           views_[unit].look(units[unit], std::span(slabs).subspan(unit * heads, heads), slab.first,
-                            block);
+                            block,
+                            plan_.values ? std::span(values).subspan(unit * heads, heads)
+                                         : std::span<const std::span<const float>>());
         }
         for_each_cell([&](std::size_t cell) { step(cell, block, workspaces_.local()); });
         row = block.last;

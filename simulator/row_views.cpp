@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "simulator/outputs.hpp"
 #include "simulator/pooled_rows.hpp"
 
 namespace kvreplay {
@@ -16,7 +17,8 @@ RowViews::RowViews(const ReplayPlan& plan)
 }
 
 void RowViews::look(const UnitPlan& unit, std::span<const std::span<const float>> slabs,
-                    std::uint32_t slab_first, RowRange block) {
+                    std::uint32_t slab_first, RowRange block,
+                    std::span<const std::span<const float>> values) {
   first_ = block.first;
   heads_ = unit.heads.size();
   const std::size_t rules = plan_.needed.size();
@@ -32,6 +34,11 @@ void RowViews::look(const UnitPlan& unit, std::span<const std::span<const float>
     view.needed.resize(rules);
     view.needed_sizes.assign(rules, 0);
     if (i < first_measured_) continue;
+    if (plan_.values) {
+      view.values = values[head];
+      view.output.resize(plan_.head_size);
+      mix_values(view.weights, view.values, view.sum, view.output);
+    }
     for (std::size_t rule = 0; rule < rules; ++rule) {
       const auto bits = std::span(needed_).subspan((at * rules + rule) * words, i / 64 + 1);
       finder_.mark(plan_.needed[rule], view.weights, view.sum, bits);

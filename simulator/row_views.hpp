@@ -15,6 +15,8 @@ namespace kvreplay {
 struct RowView {
   std::span<const float> weights;  ///< i + 1
   double sum = 0;
+  std::span<const float> values;  ///< [n][d]; empty unless the plan has values
+  std::vector<double> output;     ///< what the query mixes from all of them: d, or empty
   /// Per rule of the plan: the needed tokens as bits, and how many they are.
   std::vector<std::span<const std::uint64_t>> needed;
   std::vector<std::uint32_t> needed_sizes;
@@ -26,10 +28,12 @@ class RowViews {
   explicit RowViews(const ReplayPlan& plan);
 
   /// Looks at the rows `block` of a unit. `slabs` holds, by head, rows laid out by RowLayout from
-  /// row `slab_first` on, and outlives the views. Throws InputError for a row that is no
+  /// row `slab_first` on, and outlives the views, as do `values`, by head, where the plan has them.
+  /// Throws InputError for a row that is no
   /// probabilities.
   void look(const UnitPlan& unit, std::span<const std::span<const float>> slabs,
-            std::uint32_t slab_first, RowRange block);
+            std::uint32_t slab_first, RowRange block,
+            std::span<const std::span<const float>> values = {});
 
   /// Row i of the block, one view per head.
   std::span<const RowView> row(std::uint32_t i) const {

@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 5> kStatistics = {"mean", "p50", "p95", "
 }  // namespace
 
 bool is_loss(std::string_view metric) {
-  return metric == "mass_loss" || metric.starts_with("miss_");
+  return metric == "mass_loss" || metric == "output_error" || metric.starts_with("miss_");
 }
 
 void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Results& results) {

@@ -51,6 +51,8 @@ Metrics, of each head and step:
                   need none are left out
 and of each kept set (shared by the heads of a group or layer) and step:
   kept, visible   |S_i|, |V_i|
+  output_error    |o_V - o| / |o| of a head's output o = sum of p_ij v_j; o_V is that over V_i, with
+                  the row divided by its visible mass; where the trace holds values
   turnover        |S_{i-1} \ S_i| / |S_{i-1}|, the share of the kept set that left at this step
   age             mean of i - j over the tokens j of S_i
 and of each token that a kept set gives up, by each needed set:
@@ -77,7 +79,7 @@ With --cost, of each kept set and step:
                   while a prompt is read, as when it is cut down, counts with --steps all only
   state_bytes     what the policy remembers beside the cache; none where it does not say
 
---series FILE.csv has mass_loss, misses, kept, visible, turnover and age along the steps: mean, p50,
+--series FILE.csv has losses, misses, kept, visible, turnover and age along the steps: mean, p50,
 p95 and p99 over all heads (kept sets) in each of --bins bins of steps, first_step to last_step.
 It covers all steps, also the filling ones, whatever --steps says: curves begin at step 0.
 

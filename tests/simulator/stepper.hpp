@@ -43,8 +43,10 @@ inline std::vector<Step> all_steps(const RowSource& source, const ReplayPlan& pl
     slabs.push_back(source.rows(heads.heads[i], {0, plan.tokens}, scratch[i]));
   }
   RowViews views(plan);
-  views.look(heads, slabs, 0, {0, plan.tokens});
-  Workspace workspace(plan.tokens);
+  std::vector<std::span<const float>> values;
+  for (const auto slot : heads.heads) values.push_back(source.values(slot));
+  views.look(heads, slabs, 0, {0, plan.tokens}, values);
+  Workspace workspace(plan);
   Cell stepped(plan, plan.cells.at(cell));
   std::vector<double> column_sums(plan.tokens, 0.0);
   PooledRows(source, plan)
