@@ -98,27 +98,27 @@ inline ExpectedAttention expected_attention(const AttentionProblem& problem) {
       const std::uint32_t last =
           std::min(static_cast<std::uint32_t>(RowLayout::padded_length(row)), rows.last);
       const std::uint64_t kv = head / shape.group_size() * problem.kv_stride();
-      const std::size_t skipped = row - rows.first;
+      const std::size_t index = row - rows.first;
       AttentionBlock block;
       block.rows = {row, last};
       block.factors.head_size = shape.head_size;
       block.factors.attention.window = shape.window;
       block.factors.attention.scale = shape.scale;
       block.factors.attention.softcap = shape.softcap;
-      block.factors.queries = problem.queries.data() + skipped * problem.query_stride() +
+      block.factors.queries = problem.queries.data() + index * problem.query_stride() +
                               std::size_t{head} * shape.head_size;
       block.factors.query_stride = problem.query_stride();
       block.factors.keys = problem.keys.data() + kv;
       block.values = problem.values.data() + kv;
       block.output_stride = std::uint64_t{shape.heads} * shape.head_size;
-      block.output = expected.output.data() + skipped * block.output_stride +
+      block.output = expected.output.data() + index * block.output_stride +
                      std::size_t{head} * shape.head_size;
       attend(block,
              std::span(expected.probabilities)
                  .subspan(head * rows.values() + RowRange{rows.first, row}.values(),
                           block.rows.values()),
              std::span(expected.lse)
-                 .subspan(std::size_t{head} * rows.size() + skipped, block.rows.size()));
+                 .subspan(std::size_t{head} * rows.size() + index, block.rows.size()));
       row = last;
     }
   return expected;

@@ -1,155 +1,54 @@
 // The kernels of capture/cuda on the CPU, against the CPU runtime. device_test.cpp does the same on
 // a device.
 #include <catch2/catch.hpp>
-#include <numeric>
 
-#include "capture/cuda/elementwise.hpp"
-#include "capture/cuda/rms_norm.hpp"
-#include "capture/rope.hpp"
 #include "cpu_block.hpp"
-#include "kernel_checks.hpp"
+#include "kernel_suite.hpp"
 
 namespace kvreplay::testing {
-namespace {
-
-/// Decoding has the small tile, and heads above 128 values fit only that one's shared storage.
-template <class Check>
-void with_both_tiles(const Check& check) {
-  for (const AttentionProblem& problem : awkward_problems()) {
-    check(std::integral_constant<std::uint32_t, 64>(), problem);
-    check(std::integral_constant<std::uint32_t, 16>(), problem);
-  }
-}
-
-std::vector<float> random_values(std::size_t count, std::uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(random);
-  return values;
-}
-
-/// Scores around -1e5 whose sums are exact in any order: multiples of 1/64.
-AttentionProblem problem_with_scores_of_minus_1e5(RowRange rows) {
-  AttentionProblem problem = random_problem({2, 1, 4, 0, 1, 0}, rows, 3);
-  problem.shape.scale = 1;
-  const auto eighths = [](float& value) { value = std::rint(value * 8) / 8; };
-  for (float& value : problem.queries) eighths(value);
-  for (float& value : problem.keys) eighths(value);
-  for (std::uint32_t row = rows.first; row < rows.last; ++row)
-    for (std::uint32_t head = 0; head < 2; ++head) problem.query(row, head, 0) = 1000;
-  for (std::uint32_t key = 0; key < rows.last; ++key) problem.key(0, key, 0) = -100;
-  return problem;
-}
-
-}  // namespace
 
 TEST_CASE("attention kernels agree with the CPU runtime") {
-  with_both_tiles([](auto tile_rows, const AttentionProblem& problem) {
-    CpuMachine machine;
-    check_attention<tile_rows(), 128>(machine, problem, 1);
-  });
-  CpuMachine machine;
-  check_attention<16, 64>(machine, random_problem({2, 1, 64, 0, 1, 0}, {70, 100}), 1);
-  check_attention<16, 256>(machine, random_problem({2, 1, 256, 0, 1, 0}, {120, 140}), 1);
+  attention_agrees<CpuMachine>();
 }
 
 TEST_CASE("parts of attention over split keys merge to the whole") {
-  for (const std::uint32_t splits : {2U, 3U, 7U})
-    with_both_tiles([&](auto tile_rows, const AttentionProblem& problem) {
-      if (splits == 7 && tile_rows() == 64) return;
-      CpuMachine machine;
-      check_attention<tile_rows(), 128>(machine, problem, splits);
-    });
+  split_keys_merge<CpuMachine>();
 }
 
 TEST_CASE("recorded rows agree with the CPU runtime in all encodings") {
-  with_both_tiles([](auto tile_rows, const AttentionProblem& problem) {
-    CpuMachine machine;
-    check_recording<tile_rows(), 128>(machine, problem, 32);
-  });
+  recording_agrees<CpuMachine>();
 }
 
 TEST_CASE("the parts that keys are recorded in do not change rows") {
-  with_both_tiles([](auto tile_rows, const AttentionProblem& problem) {
-    CpuMachine machine;
-    const auto lse = attend_on<tile_rows(), 128>(machine, problem, 1).lse;
-    const auto record = [&](std::uint32_t part_tiles) {
-      return record_on<tile_rows(), cuda::Fp16Code>(machine, problem, lse, part_tiles);
-    };
-    const Recorded whole = record(32);
-    const Recorded parts = record(1);
-    CHECK(whole.bytes == parts.bytes);
-    CHECK(whole.columns == parts.columns);
-    CHECK(largest_gap(whole.sums, parts.sums) < 1e-6);
-    CHECK(whole.largest == parts.largest);
-  });
+  parts_do_not_change_rows<CpuMachine>();
 }
 
 TEST_CASE("kernels agree with the CPU runtime on random shapes") {
-  std::mt19937 random(20);
-  const auto between = [&](std::uint32_t least, std::uint32_t most) {
-    return std::uniform_int_distribution<std::uint32_t>(least, most)(random);
-  };
-  for (std::uint32_t round = 0; round < 24; ++round) {
-    cuda::AttentionShape shape;
-    shape.kv_heads = between(1, 3);
-    shape.heads = shape.kv_heads * between(1, 4);
-    shape.head_size = between(1, 40);
-    shape.window = between(0, 1) == 0 ? 0 : between(1, 150);
-    shape.softcap = between(0, 2) == 0 ? static_cast<float>(between(2, 50)) : 0.0F;
-    const std::uint32_t first = between(0, 130);
-    const auto problem = random_problem(shape, {first, first + between(1, 70)}, round);
-    CpuMachine machine;
-    check_attention<64, 64>(machine, problem, between(1, 4));
-    check_attention<16, 64>(machine, problem, between(1, 4));
-    if (round % 2 == 0)
-      check_recording<64, 64>(machine, problem, between(1, 4));
-    else
-      check_recording<16, 64>(machine, problem, between(1, 4));
-  }
+  random_shapes_agree<CpuMachine>();
 }
 
 TEST_CASE("scores near -1e5 neither pass the kernels' mask nor cost their rows' precision") {
-  const auto problem = problem_with_scores_of_minus_1e5({100, 130});
-  CpuMachine machine;
-  check_attention<64, 64>(machine, problem, 1);
-  check_attention<16, 64>(machine, problem, 3);
-  check_recording<64, 64>(machine, problem, 32);
-  CHECK(attend_on<64, 64>(machine, problem, 1).total[0] < -9e4);
-
-  // Later tokens would score +1e5.
-  AttentionProblem later = problem;
-  for (std::uint32_t key = 101; key < 130; ++key) later.key(0, key, 0) = 100;
-  later.rows.last = 101;
-  later.queries.resize(later.query_stride());
-  check_recording<64, 64>(machine, later, 32);
+  scores_near_minus_1e5<CpuMachine>();
 }
 
 TEST_CASE("equal scores make uniform rows in kernels") {
-  AttentionProblem problem = random_problem({3, 1, 8, 0, 1, 0}, {60, 90});
-  for (std::uint32_t row = 60; row < 90; ++row)
-    for (std::uint32_t value = 0; value < 24; ++value) problem.query(row, 0, value) = 0;
-  CpuMachine machine;
-  check_attention<64, 64>(machine, problem, 2);
-  check_recording<64, 64>(machine, problem, 1);
-  const auto lse = attend_on<64, 64>(machine, problem, 1).lse;
-  const auto recorded = record_on<64, cuda::Fp32Code>(machine, problem, lse, 32);
-  for (std::uint32_t row = 60; row < 90; ++row)
-    REQUIRE(recorded.largest[row - 60] == Approx(1.0 / (row + 1)).epsilon(1e-6));
+  equal_scores_are_uniform<CpuMachine>();
 }
 
 TEST_CASE("scores that are not finite show in the kernels' log-sum-exp") {
-  for (const float bad :
-       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 3e38F}) {
-    AttentionProblem problem = random_problem({1, 1, 8, 0, 1, 0}, {64, 100});
-    problem.key(0, 3, 2) = bad;
-    for (std::uint32_t row = 64; row < 100; ++row) problem.query(row, 0, 2) = 100;
-    CpuMachine machine;
-    for (const std::uint32_t splits : {1U, 2U})
-      for (const float lse : attend_on<64, 64>(machine, problem, splits).total)
-        CHECK_FALSE(std::isfinite(lse));
-  }
+  what_is_not_finite_shows<CpuMachine>();
+}
+
+TEST_CASE("the norm kernel agrees with the definition in double") {
+  norm_agrees<CpuMachine>();
+}
+
+TEST_CASE("the rotation kernel agrees with the CPU runtime's, into a cache and in place") {
+  rotation_agrees<CpuMachine>();
+}
+
+TEST_CASE("sums and gates of kernels agree with the definition") {
+  gates_and_sums_agree<CpuMachine>();
 }
 
 TEST_CASE("no kernel depends on the order of its threads") {
@@ -192,113 +91,6 @@ TEST_CASE("log codes of kernels keep their bounds") {
   CHECK(cuda::U16LogCode::of(std::numeric_limits<float>::infinity()) == 65535);
   CHECK(cuda::U16LogCode::of(std::numeric_limits<float>::quiet_NaN()) == 65535);
   CHECK(cuda::U16LogCode::value(65535) == 0);
-}
-
-TEST_CASE("the norm kernel agrees with the definition in double") {
-  for (const std::uint32_t size : {1U, 7U, 256U, 576U, 1000U}) {
-    constexpr std::uint32_t kTokens = 3;
-    const auto in = random_values(std::size_t{kTokens} * size, size);
-    const auto gain = random_values(size, size + 1);
-    CpuMachine machine;
-    cuda::RmsNorm kernel;
-    kernel.from = machine.put(in);
-    kernel.to = machine.room<float>(in.size());
-    kernel.gain = machine.put(gain);
-    kernel.tokens = kTokens;
-    kernel.size = size;
-    kernel.epsilon = 1e-5;
-    machine.run(kernel);
-    for (std::uint32_t token = 0; token < kTokens; ++token) {
-      const float* of_token = in.data() + std::size_t{token} * size;
-      const double squares = std::inner_product(of_token, of_token + size, of_token, 0.0);
-      for (std::uint32_t i = 0; i < size; ++i)
-        REQUIRE(kernel.to[std::size_t{token} * size + i] ==
-                Approx(of_token[i] / std::sqrt(squares / size + 1e-5) * gain[i]).epsilon(1e-6));
-    }
-  }
-}
-
-TEST_CASE("the rotation kernel agrees with the CPU runtime's, into a cache and in place") {
-  constexpr std::uint32_t kTokens = 5;
-  constexpr std::uint32_t kHeads = 3;
-  constexpr std::uint32_t kSize = 10;
-  constexpr std::uint32_t kPosition = 40;
-  for (const std::uint32_t dimensions : {0U, 6U, 10U})
-    for (const bool neox : {false, true}) {
-      RopeConfig config;
-      config.dimensions = dimensions;
-      const RopeTable table(config, kPosition + kTokens);
-      const auto in = random_values(std::size_t{kTokens} * kHeads * kSize, 5);
-      CpuMachine machine;
-      cuda::Rope kernel;
-      kernel.from = machine.put(in);
-      kernel.from_stride = kHeads * kSize;
-      kernel.to_stride = kSize;
-      kernel.to_head_stride = kTokens * kSize;
-      kernel.to = machine.room<float>(in.size());
-      kernel.turns = machine.put(std::vector<float>(table.turns().begin(), table.turns().end()));
-      kernel.position = kPosition;
-      kernel.tokens = kTokens;
-      kernel.heads = kHeads;
-      kernel.head_size = kSize;
-      kernel.dimensions = dimensions;
-      kernel.neox = neox;
-      machine.run(kernel);
-
-      cuda::Rope in_place = kernel;
-      in_place.to = machine.put(in);
-      in_place.from = in_place.to;
-      in_place.to_stride = kernel.from_stride;
-      in_place.to_head_stride = kSize;
-      machine.run(in_place);
-
-      for (std::uint32_t token = 0; token < kTokens; ++token)
-        for (std::uint32_t head = 0; head < kHeads; ++head) {
-          // The other kind is the first with its values in another order.
-          const auto place = [&](std::uint32_t i) {
-            if (!neox || i >= dimensions) return i;
-            return i % 2 == 0 ? i / 2 : i / 2 + dimensions / 2;
-          };
-          std::vector<float> expected(kSize);
-          for (std::uint32_t i = 0; i < kSize; ++i)
-            expected[i] = in[(token * kHeads + head) * kSize + place(i)];
-          table.rotate(expected.data(), kPosition + token);
-          for (std::uint32_t i = 0; i < kSize; ++i) {
-            const float in_cache = kernel.to[(head * kTokens + token) * kSize + place(i)];
-            REQUIRE(in_cache == Approx(expected[i]).margin(1e-6));
-            REQUIRE(in_place.to[(token * kHeads + head) * kSize + place(i)] == in_cache);
-          }
-        }
-    }
-}
-
-TEST_CASE("sums and gates of kernels agree with the definition") {
-  CpuMachine machine;
-  constexpr std::uint32_t kTokens = 3;
-  constexpr std::uint32_t kSize = 100;
-  const auto gates = random_values(std::size_t{2} * kTokens * kSize, 1);
-  cuda::SwiGlu gated;
-  gated.gates = machine.put(gates);
-  gated.tokens = kTokens;
-  gated.size = kSize;
-  machine.run(gated);
-  for (std::uint32_t token = 0; token < kTokens; ++token)
-    for (std::uint32_t i = 0; i < kSize; ++i) {
-      const double gate = gates[token * 2 * kSize + i];
-      const float up = gates[token * 2 * kSize + kSize + i];
-      REQUIRE(gated.gates[token * 2 * kSize + i] ==
-              Approx(gate / (1 + std::exp(-gate)) * up).epsilon(1e-6));
-      REQUIRE(gated.gates[token * 2 * kSize + kSize + i] == up);
-    }
-
-  const auto more = random_values(300, 2);
-  cuda::Add add;
-  add.to = machine.put(std::vector<float>(gates.begin(), gates.begin() + 301));
-  add.from = machine.put(more);
-  add.count = 300;
-  machine.run(add);
-  for (std::size_t i = 0; i < 300; ++i) REQUIRE(add.to[i] == gates[i] + more[i]);
-  REQUIRE(add.to[300] == gates[300]);
 }
 
 }  // namespace kvreplay::testing
