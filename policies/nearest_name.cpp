@@ -27,15 +27,25 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+/// Of ASCII, as names are.
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
 }  // namespace
 
 std::string nearest_name(std::string_view text, const std::vector<std::string>& names) {
+  const std::string typed = lower_case(text);
   // One slip, or one in three letters: more of them make any short name of any other.
   const std::size_t most = std::max<std::size_t>(1, text.size() / 3);
   const std::string* nearest = nullptr;
   std::size_t least = most + 1;
   for (const auto& name : names) {
-    const std::size_t distance = edit_distance(text, name);
+    const std::size_t distance = edit_distance(typed, lower_case(name));
     if (distance < least && distance < name.size()) {
       least = distance;
       nearest = &name;
@@ -45,7 +55,7 @@ std::string nearest_name(std::string_view text, const std::vector<std::string>& 
   constexpr std::size_t kTelling = 3;  // letters
   if (text.size() < kTelling) return {};
   const auto part = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-    return name.find(text) != std::string::npos;
+    return lower_case(name).find(typed) != std::string::npos;
   });
   return part == names.end() ? std::string() : *part;
 }

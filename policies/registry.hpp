@@ -71,6 +71,9 @@ struct PolicyEntry {
   std::vector<Need> needs = {};
   std::vector<Scope> scopes = {};  ///< empty: any
   std::optional<Allotment> allotment = {};
+  /// With rows pooled by their mean: the note has nothing to say there.
+  std::optional<Scope> published_scope = {};
+  bool from_library = false;  ///< another author's: what it protects is not known
   std::variant<CacheFactory, ChoiceFactory> make;
 };
 

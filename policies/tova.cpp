@@ -41,6 +41,7 @@ const Registration registration({.name = "tova",
                                          "per head or group it is a variant",
                                  .parameters = {recent_parameter("0")},
                                  .needs = {Need::rows},
+                                 .published_scope = Scope::layer,
                                  .make = &make});
 
 }  // namespace

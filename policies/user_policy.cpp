@@ -24,7 +24,8 @@ auto call_library(const std::string& library, const char* function, Call call) {
     thrown = "an exception: " + std::string(error.what());
   } catch (...) {  // NOLINT(bugprone-empty-catch): there is no text to it
   }
-  throw std::invalid_argument("policy library " + library + ": " + function + "() threw " + thrown);
+  throw std::invalid_argument("policy library " + library + ": " + function + "() threw " + thrown +
+                              "; catch it in the library");
 }
 
 /// What the destroy() of libraries threw: objects go where nothing may be thrown.
@@ -80,10 +81,10 @@ class UserPolicy final : public CachePolicy {
       return policy_.victim(state_, held.step, held.tokens.data(), count);
     });
     if (slot >= count) {
-      throw std::invalid_argument(library_ + ": policy " + policy_.name + " evicts position " +
-                                  std::to_string(slot) + " of the " + std::to_string(count) +
-                                  " tokens held at step " + std::to_string(held.step) +
-                                  "; victim() must answer 0 to " + std::to_string(count - 1));
+      throw std::invalid_argument(
+          "policy library " + library_ + ": policy " + policy_.name + " evicts position " +
+          std::to_string(slot) + " of the " + std::to_string(count) + " tokens held at step " +
+          std::to_string(held.step) + "; victim() must answer 0 to " + std::to_string(count - 1));
     }
     return Slot{slot};
   }
@@ -217,6 +218,7 @@ std::string load_policy_library(const std::filesystem::path& library) {
       .name = policy->name,
       .summary = or_empty(policy->summary),
       .note = "from " + library.string(),
+      .from_library = true,
       .make = CacheFactory(
           [policy, name = library.string()](const Arguments& arguments, const Setting& setting) {
             return make(*policy, name, arguments, setting);

@@ -37,6 +37,10 @@ void distinct_paths(const std::vector<UsedFile>& inputs, const std::vector<UsedF
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].path.empty())
       throw std::invalid_argument(outputs[i].called + " needs a file name");
+    if (outputs[i].path == "-")
+      throw std::invalid_argument(outputs[i].called +
+                                  " - does not stand for standard output here; give a file name, "
+                                  "or ./- for a file that is called -");
     for (const auto& input : inputs) refuse_same(outputs[i], input);
     for (std::size_t j = 0; j < outputs.size(); ++j)
       if (i != j) refuse_same(outputs[i], outputs[j]);

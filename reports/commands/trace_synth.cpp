@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "reports/commands/command.hpp"
+#include "reports/commands/distinct_paths.hpp"
 #include "reports/commands/whole_number.hpp"
 #include "traces/synth.hpp"
 
@@ -70,6 +71,7 @@ Command trace_synth_command() {
     options.heavy_strength = given["heavy-strength"].as<double>();
     options.noise = given["noise"].as<double>();
     const auto out = given["out"].as<std::string>();
+    distinct_paths({}, {{"--out", out}});
     synthesize(options, out, given["overwrite"].as<bool>(), control);
     std::cout << out << ": " << options.layers << " layers x " << options.heads << " heads x "
               << options.tokens << " rows, " << name(options.encoding) << ", seed " << options.seed

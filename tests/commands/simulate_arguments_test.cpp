@@ -18,6 +18,10 @@ TEST_CASE("simulate refuses wrong arguments with a sentence") {
     CHECK_THAT(run.err, Contains(message));
   };
   refused("--policy h20", "did you mean \"h2o\"?");
+  refused("--policy H20", "did you mean \"h2o\"?");
+  refused("--policy SNAPKV", "did you mean \"snapkv\"?");
+  refused("--csv -", "--csv - does not stand for standard output here; give a file name");
+  refused("--sets -", "or ./- for a file that is called -");
   refused("--policy h2o:hevy=1", "did you mean \"heavy\"?");
   refused("--policy h2o:heavy=8:recent=8 --budget 10", "exceed the budget of 10 tokens");
   refused("--budget 0", "at least one token");
