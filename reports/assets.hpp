@@ -13,5 +13,6 @@ std::string_view curves();       ///< Vega specification: a metric over the budg
 std::string_view head_map();     ///< Vega specification: layer x head
 std::string_view vega_notice();  ///< licence of Vega, as a JavaScript comment
 std::string_view vega();         ///< JavaScript that defines `vega`
+std::string_view policies();     ///< policies/README.md
 
 }  // namespace kvreplay::assets

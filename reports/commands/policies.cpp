@@ -1,9 +1,12 @@
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "policies/parts.hpp"
+#include "policies/split.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/policy_libraries.hpp"
+#include "reports/policy_sources.hpp"
 #include "reports/text_table.hpp"
 
 namespace kvreplay::commands {
@@ -41,14 +44,50 @@ Entry entry_of(const Part& part) {
           part.parameters, part.needs.empty() ? "" : "needs " + names(part.needs)};
 }
 
+void print_parameter(const Parameter& parameter) {
+  std::cout << "    " << parameter.name << "  " << parameter.meaning << "\n        "
+            << parameter.range() << "; default: " << parameter.default_words << "\n";
+}
+
 void print_in_full(const Entry& entry) {
   std::cout << entry.title << "\n    " << entry.summary << "\n";
   if (!entry.note.empty()) std::cout << "    " << entry.note << "\n";
-  for (const auto& parameter : entry.parameters) {
-    std::cout << "    " << parameter.name << "  " << parameter.meaning << "\n        "
-              << parameter.range() << "; default: " << parameter.default_words << "\n";
-  }
+  for (const auto& parameter : entry.parameters) print_parameter(parameter);
   if (!entry.needs.empty()) std::cout << "    " << entry.needs << "\n";
+}
+
+/// The others of its kind: one name means several algorithms to different readers.
+void print_source(const PolicyEntry& policy) {
+  const auto [source, heading, siblings] = policy_source(policy.name);
+  if (source.empty()) return;
+  std::cout << "    source: " << source << "\n";
+  std::string others;
+  for (const auto& name : siblings) others += (others.empty() ? "" : ", ") + name;
+  if (!others.empty()) {
+    std::cout << wrapped("    ", "see also (" + heading + "): " + others +
+                                     "; policies/README.md says how they differ");
+  }
+}
+
+/// The parts of a composition, as often as its text names them.
+std::vector<const Part*> parts_of(std::string_view composition) {
+  std::vector<const Part*> parts;
+  for (const auto piece : split(composition, '+')) {
+    const auto part = registered_parts().find(split(piece, ':')[0]);
+    if (part != registered_parts().end()) parts.push_back(&part->second);
+  }
+  return parts;
+}
+
+void print_composition(const PolicyEntry& composition) {
+  std::cout << composition.name << "\n    " << composition.summary << "\n";
+  for (const auto* part : parts_of(composition.name)) {
+    std::cout << "    " << (part->ranked() ? "ranked: " : "protected: ") << part->name << ", "
+              << part->meaning << "\n";
+    for (const auto& parameter : part->parameters) print_parameter(parameter);
+  }
+  print_parameter(evict_parameter());
+  std::cout << "    needs " << names(composition.needs) << "\n";
 }
 
 /// A line that says what it is, and what it takes as "rows=raw, recent (half of the budget)".
@@ -65,8 +104,12 @@ void print_in_short(const Entry& entry) {
   if (!takes.empty()) std::cout << wrapped("    ", takes);
 }
 
-void print_all(void (*print)(const Entry&)) {
-  for (const auto& [name, policy] : registered_policies()) print(entry_of(policy));
+void print_all(bool in_full) {
+  const auto print = in_full ? print_in_full : print_in_short;
+  for (const auto& [name, policy] : registered_policies()) {
+    print(entry_of(policy));
+    if (in_full) print_source(policy);
+  }
   std::cout << "\nParts, to be joined by + as in sinks:4+recent:0.5+heavy:rows=raw\n\n";
   for (const bool ranked : {false, true}) {
     for (const auto& [name, part] : registered_parts()) {
@@ -99,6 +142,7 @@ nlohmann::ordered_json to_json(const PolicyEntry& policy) {
           {"name", policy.name},
           {"summary", policy.summary},
           {"note", policy.note},
+          {"source", policy_source(policy.name).source},
           {"parameters", to_json(policy.parameters)},
           {"needs", to_json(policy.needs)},
           {"scopes", names(policy.scopes)}};
@@ -114,6 +158,37 @@ nlohmann::ordered_json to_json(const Part& part) {
           {"scopes", "any"}};
 }
 
+nlohmann::ordered_json composition_to_json(const PolicyEntry& composition) {
+  auto json = to_json(composition);
+  json["kind"] = "composition";
+  json["parameters"] = to_json(std::vector<Parameter>{evict_parameter()});
+  json["parts"] = nlohmann::ordered_json::array();
+  for (const auto* part : parts_of(composition.name)) json["parts"].push_back(to_json(*part));
+  return json;
+}
+
+/// What one name means: a policy, a part (both where both have it), or a composition.
+struct Asked {
+  std::shared_ptr<const PolicyEntry> policy;
+  const Part* part = nullptr;
+};
+
+/// Throws std::invalid_argument for what is none of them.
+std::vector<Asked> asked_for(const std::vector<std::string>& texts) {
+  std::vector<Asked> asked;
+  for (const auto& text : texts) {
+    for (const auto name : split(text, ',')) {
+      const auto part = registered_parts().find(name);
+      const bool is_part = part != registered_parts().end();
+      if (!is_part || registered_policies().contains(name)) {
+        asked.push_back({parse_policies(name)[0].entry});
+      }
+      if (is_part) asked.push_back({nullptr, &part->second});
+    }
+  }
+  return asked;
+}
+
 void run(const po::variables_map& options, const RunControl& /*control*/) {
   load_policy_libraries(options);
   const bool all = options.count("name") == 0;
@@ -122,29 +197,30 @@ void run(const po::variables_map& options, const RunControl& /*control*/) {
     throw std::invalid_argument("--all explains all policies; give it or names, not both");
   }
   if (all && !json) {
-    print_all(options["all"].as<bool>() ? print_in_full : print_in_short);
+    print_all(options["all"].as<bool>());
     if (!options["all"].as<bool>()) {
       std::cout << "\n`kvreplay policies NAME...` explains some of them, --all all of them.\n";
     }
     return;
   }
   auto list = nlohmann::ordered_json::array();
-  const auto show = [&](const auto& one) {
-    if (json) {
-      list.push_back(to_json(one));
-    } else {
-      print_in_full(entry_of(one));
-    }
-  };
   if (all) {
-    for (const auto& [name, policy] : registered_policies()) show(policy);
-    for (const auto& [name, part] : registered_parts()) show(part);
+    for (const auto& [name, policy] : registered_policies()) list.push_back(to_json(policy));
+    for (const auto& [name, part] : registered_parts()) list.push_back(to_json(part));
   } else {
-    std::vector<PolicyRequest> asked;  // all are looked up before the first is shown
-    for (const auto& name : options["name"].as<std::vector<std::string>>()) {
-      for (auto& one : parse_policies(name)) asked.push_back(std::move(one));
+    for (const auto& [policy, part] : asked_for(options["name"].as<std::vector<std::string>>())) {
+      const bool composed = policy && is_composition(policy->name);
+      if (json) {
+        list.push_back(part != nullptr ? to_json(*part)
+                       : composed      ? composition_to_json(*policy)
+                                       : to_json(*policy));
+      } else if (composed) {
+        print_composition(*policy);
+      } else {
+        print_in_full(part != nullptr ? entry_of(*part) : entry_of(*policy));
+        if (policy) print_source(*policy);
+      }
     }
-    for (const auto& one : asked) show(*one.entry);
   }
   if (!json) return;
   std::cout << list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
@@ -167,15 +243,15 @@ used for ranked ones. +evict=before evicts before the query attends. Results car
 was typed.
 
 Without NAME all policies are listed, and behind them the parts, with their parameters, defaults and
-needs. With NAME (of a policy, or parts) parameters are explained, and how a policy
-differs from what was published; --all explains all.
+needs. With NAME, of a policy, a part or a composition of parts, it is explained: its
+parameters, its source, and how it differs from what was published; --all explains all.
 
   kvreplay policies h2o tova heavy
   kvreplay simulate T.h5 --policy local,h2o:heavy=0.25:rows=raw --budget 20%
   kvreplay simulate T.h5 --policy sinks:4+recent:0.5+heavy,strided:0.5+recent --budget 20%)";
   auto add = command.options.add_options();
   add("name", po::value<std::vector<std::string>>(),
-      "only these policies, or compositions of parts");
+      "only these policies, parts or compositions of parts");
   add("all", po::bool_switch(), "explain all of them");
   add("json", po::bool_switch(), "print one JSON array, with everything");
   add_policy_library_option(command);

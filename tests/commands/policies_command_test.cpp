@@ -86,6 +86,42 @@ TEST_CASE("several policies are explained at once") {
   CHECK_THAT(both.err, Contains("give it or names, not both"));
 }
 
+TEST_CASE("parts are explained by their names, alone and in a composition") {
+  const auto explained = [](const std::string& names) {
+    const auto run = run_kvreplay("policies " + names);
+    CHECK(run.exit_code == 0);
+    return run.out;
+  };
+  CHECK_THAT(explained("sentences"), Contains("sentences  (protected)\n") &&
+                                         Contains("\n    first  tokens of each sentence"));
+  CHECK_THAT(explained("heavy"), Contains("heavy  (ranked)\n") && Contains("\n    score  ") &&
+                                     !Contains("a composition"));
+  // What is a policy and a part is both.
+  CHECK_THAT(explained("fixed"),
+             Contains("\n    last  last tokens of a block") && Contains("\nfixed  (protected)\n"));
+  const auto composition = explained("sentences:4+random");
+  for (const auto* line : {"\n    protected: sentences, ", "\n    first  ",
+                           "\n    ranked: random, ", "\n    seed  ", "\n    evict  "}) {
+    CHECK_THAT(composition, Contains(line));
+  }
+  const auto json = nlohmann::json::parse(explained("sentences:4+random fixed --json"));
+  REQUIRE(json.size() == 3);
+  CHECK(json[0].at("kind") == "composition");
+  CHECK(json[0].at("parts").at(0).at("parameters").at(0).at("name") == "first");
+  CHECK(json[2].at("kind") == "protected part");
+}
+
+TEST_CASE("a policy's source and its siblings are named") {
+  const auto text = run_kvreplay("policies h2o-mask").out;
+  CHECK_THAT(text, Contains("    source: FMInference/H2O, h2o_hf/utils_hh") &&
+                       Contains("see also (H2O): h2o, h2o-figure") && Contains("h2o-kvcf;"));
+  const auto all = nlohmann::json::parse(run_kvreplay("policies --json").out);
+  for (const auto& entry : all) {
+    INFO(entry.at("name"));
+    if (entry.at("kind") == "policy") CHECK(!entry.at("source").get<std::string>().empty());
+  }
+}
+
 TEST_CASE("simulate and policies take policies from shared libraries") {
   const Bench bench;
   const std::string library =
@@ -123,7 +159,8 @@ TEST_CASE("simulate and policies take policies from shared libraries") {
       bench.simulate("--policy-library '" + std::string(KVREPLAY_POLICY_LIBRARIES) +
                      "/faulty_bad_victim.so' --policy faulty --out '" + bench.path("bad.h5") + "'");
   CHECK(bad.exit_code == 2);
-  CHECK_THAT(bad.err, Contains("victim() must answer 0 to "));
+  CHECK_THAT(bad.err, Contains("kvreplay simulate: policy library ") &&
+                          Contains("victim() must answer 0 to "));
   CHECK(!std::filesystem::exists(bench.path("bad.h5")));
 }
 
@@ -135,7 +172,8 @@ TEST_CASE("a library that throws is named, and no results are written") {
                                     function + " --budget 8 --out '" + bench.path("r.h5") + "'");
     CHECK(run.exit_code == 2);
     CHECK_THAT(run.err, Contains("policy library " + library + ": " + function +
-                                 "() threw an exception: no such "));
+                                 "() threw an exception: no such ") &&
+                            Contains("; catch it in the library"));
     CHECK(!std::filesystem::exists(bench.path("r.h5")));
   }
 }
