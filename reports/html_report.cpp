@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "reports/assets.hpp"
+#include "reports/coverage.hpp"
 
 namespace kvreplay {
 namespace {
@@ -81,12 +82,21 @@ std::string default_title(const json& groups) {
   return "KV-cache eviction replayed: " + *models.begin();
 }
 
-std::string notices(std::span<const ReportSource> sources) {
-  std::string out;
+std::vector<std::string> notices(std::span<const ReportSource> sources) {
+  std::vector<std::string> sentences;
   for (const auto& source : sources) {
     if (!source.results.partial) continue;
-    out += "<p class=\"notice\">Partial: the replay behind " + escaped(source.name) +
-           " was interrupted, and some layers or heads are missing from its numbers.</p>\n";
+    sentences.push_back("Partial: the replay behind " + source.name + " was interrupted; " +
+                        what_is_done(json::parse(source.results.manifest_json)) +
+                        ". Its numbers are of what is done only.");
+  }
+  return sentences;
+}
+
+std::string banner(const std::vector<std::string>& sentences) {
+  std::string out;
+  for (const auto& sentence : sentences) {
+    out += "<p class=\"notice\">" + escaped(sentence) + "</p>\n";
   }
   return out;
 }
@@ -149,6 +159,7 @@ HtmlReport html_report(std::span<const ReportSource> sources, const std::string&
   const json data = report_data(sources);
   const json& groups = data.at("groups");
   HtmlReport report;
+  report.notices = notices(sources);
   for (const auto& group : groups) {
     for (const auto& sentence : group.at("headline")) report.headlines.push_back(sentence);
   }
@@ -159,7 +170,7 @@ HtmlReport html_report(std::span<const ReportSource> sources, const std::string&
                                  {"version", KVREPLAY_VERSION},
                                  {"title", escaped(title.empty() ? default_title(groups) : title)},
                                  {"style", std::string(assets::style())},
-                                 {"notices", notices(sources)},
+                                 {"notices", banner(report.notices)},
                                  {"headline", headline(groups)},
                                  {"steps", steps_sentence(sources)},
                                  {"manifests", manifests(sources)},

@@ -13,6 +13,7 @@ namespace kvreplay {
 struct HtmlReport {
   std::string html;
   std::size_t data_bytes = 0;          ///< of `html`, what came from the results
+  std::vector<std::string> notices;    ///< what was interrupted, one sentence each
   std::vector<std::string> headlines;  ///< as on the page, one sentence each
 };
 

@@ -11,6 +11,8 @@
 #include <tuple>
 #include <vector>
 
+#include "reports/comparable.hpp"
+#include "reports/coverage.hpp"
 #include "reports/report_ranking.hpp"
 #include "reports/settings.hpp"
 #include "reports/text_table.hpp"
@@ -39,6 +41,7 @@ struct Cell {
 struct Group {
   std::string trace;
   std::string scope;
+  std::set<std::size_t> sources;
   std::set<std::uint32_t> layers;
   std::set<std::uint32_t> units;
   std::map<std::uint32_t, std::set<std::string>> budgets;  // tokens -> as asked for
@@ -132,7 +135,7 @@ class Collector {
     const bool in_map = row.layer && (row.head || row.scope == "layer") &&
                         row.metric == "mass_loss" && row.statistic == "mean";
     if (!overall && !in_map) return;
-    Cell& cell = find(row);
+    Cell& cell = find(source, row);
     if (row.steps == 0 || !std::isfinite(row.value)) return;  // no step counts: nothing to show
     if (in_map) {
       const auto unit = row.head.value_or(0);
@@ -169,12 +172,13 @@ class Collector {
         "; each needs a report of its own");
   }
 
-  Cell& find(const ResultRow& row) {
-    const auto key =
-        std::tuple(row.trace, row.scope, row.policy, row.parameters, row.budget_tokens, row.budget);
+  Cell& find(std::size_t source, const ResultRow& row) {
+    const auto key = std::tuple(source, row.trace, row.scope, row.policy, row.parameters,
+                                row.budget_tokens, row.budget);
     if (cell_ != nullptr && key == last_) return *cell_;
     last_ = key;
     group_ = &find_group(row);
+    group_->sources.insert(source);
     group_->budgets[row.budget_tokens].emplace(row.budget);
     const std::string policy(row.policy);
     if (std::find(group_->policies.begin(), group_->policies.end(), policy) ==
@@ -209,8 +213,8 @@ class Collector {
   std::vector<Group> groups_;
   Group* group_ = nullptr;
   Cell* cell_ = nullptr;
-  std::tuple<std::string_view, std::string_view, std::string_view, std::string_view, std::uint32_t,
-             std::string_view>
+  std::tuple<std::size_t, std::string_view, std::string_view, std::string_view, std::string_view,
+             std::uint32_t, std::string_view>
       last_;
 };
 
@@ -293,10 +297,9 @@ std::vector<Series> series_of(const Group& group) {
   return all;
 }
 
-json bound_of(const std::string& policy) {
-  if (policy == "topk-row") return "recoverable";
-  if (policy == "full") return "full";
-  return nullptr;
+json bound_or_null(const std::string& policy) {
+  const auto bound = bound_of(policy);
+  return bound.empty() ? json() : json(bound);
 }
 
 /// "20%" or "20%prompt" where that was asked for and comes to as many tokens, of n or the prompt.
@@ -332,7 +335,8 @@ std::string scope_sentence(const std::string& scope) {
   return "scope " + scope;
 }
 
-std::string what_ran(const Group& group, const json& shown, const Trace& trace) {
+std::string what_ran(const Group& group, const json& shown, const Trace& trace,
+                     const Coverage& coverage) {
   std::size_t bounds = 0;
   for (const auto& series : shown["series"]) bounds += series["bound"].is_null() ? 0 : 1;
   std::string text = counted(shown["series"].size() - bounds, "policy", "policies");
@@ -354,6 +358,7 @@ std::string what_ran(const Group& group, const json& shown, const Trace& trace) 
                     (heads > 0 ? " × " + counted(heads, "query head", "query heads") : ""));
   }
   facts.push_back(scope_sentence(group.scope));
+  if (coverage.partial) facts.push_back("interrupted: the numbers are over " + coverage.over);
   for (std::size_t i = 0; i < facts.size(); ++i) text += (i == 0 ? ": " : ", ") + facts[i];
   return text + ".";
 }
@@ -385,7 +390,7 @@ json map_of(const Group& group, std::span<const Series> series) {
   return {{"layers", group.layers}, {"units", group.units}, {"values", std::move(values)}};
 }
 
-json shown(const Group& group, const Trace& trace) {
+json shown(const Group& group, const Trace& trace, const Coverage& coverage) {
   const auto series = series_of(group);
   // A run at 100 % tells n even without a manifest.
   std::uint64_t n = trace.tokens;
@@ -394,10 +399,12 @@ json shown(const Group& group, const Trace& trace) {
   }
   json out = {
       {"trace", group.trace}, {"scope", group.scope}, {"model", trace.model}, {"tokens", n}};
+  out["over"] = coverage.over;
+  out["partial"] = coverage.partial;
   out["series"] = json::array();
   for (const auto& one : series) {
     out["series"].push_back(
-        {{"name", one.name}, {"policy", one.policy}, {"bound", bound_of(one.policy)}});
+        {{"name", one.name}, {"policy", one.policy}, {"bound", bound_or_null(one.policy)}});
   }
   out["budgets"] = json::array();
   std::map<std::string, std::set<std::string>> statistics;
@@ -440,7 +447,7 @@ json shown(const Group& group, const Trace& trace) {
   }
   rank(out);
   out["map"] = map_of(group, series);
-  out["headline"] = json::array({what_ran(group, out, trace)});
+  out["headline"] = json::array({what_ran(group, out, trace, coverage)});
   for (auto& sentence : ranking_sentences(out)) out["headline"].push_back(std::move(sentence));
   return out;
 }
@@ -457,7 +464,14 @@ json report_data(std::span<const ReportSource> sources) {
     for (const auto& row : sources[source].results.rows) collector.add(source, row);
   }
   json groups = json::array();
-  for (const auto& group : collector.groups()) groups.push_back(shown(group, traces[group.trace]));
+  for (const auto& group : collector.groups()) {
+    std::vector<Coverage> coverages;
+    for (const auto source : group.sources) {
+      coverages.push_back(
+          coverage_of(manifests[source], sources[source].results.partial, group.trace));
+    }
+    groups.push_back(shown(group, traces[group.trace], merged(coverages)));
+  }
   if (groups.empty()) {
     if (sources.empty()) throw std::invalid_argument("no results file was given");
     throw InputError(sources.front().name +

@@ -16,7 +16,8 @@ struct ReportSource {
 };
 
 /// Merges the sources into one object per (trace, scope), in order of appearance:
-///   groups[]  trace, scope, model, tokens (n, 0 where unknown), headline (sentences)
+///   groups[]  trace, scope, model, tokens (n, 0 where unknown), headline (sentences),
+///             over (what averages are over, in words), partial (whether heads are missing)
 ///     series[]   name, policy, bound (null, "recoverable", "full"): a policy with one set of
 ///                parameters; where a policy comes with several, the i-th at each budget belong
 ///                together and the parameters that tell them apart are part of the name
@@ -25,8 +26,8 @@ struct ReportSource {
 ///                step counts or nothing was replayed
 ///     parameters, samples  [series][budget] of the mean loss
 ///     unranked   [series][budget] why a loss cannot be set against others: "steps" (not as many
-///                samples as most policies have at the budget), "size" (queries see more tokens on
-///                average than the budget and one); null: it can
+///                samples as most policies have at the budget), "size" (queries see more than k + 1
+///                tokens on average); null: it can
 ///     best[]     per budget: first, second: indices of the series with the lowest mean loss and
 ///                with the next one (several where they tie), bounds and unranked left out
 ///     map        layers, units (heads, KV groups; empty at scope layer), values

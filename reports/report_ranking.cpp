@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 
+#include "reports/comparable.hpp"
 #include "reports/text_table.hpp"
 
 namespace kvreplay {
@@ -38,8 +40,8 @@ json unranked(const json& shown, std::size_t series, std::size_t budget,
   const auto visible = shown["values"].find("visible");
   if (visible == shown["values"].end() || !visible->contains("mean")) return nullptr;
   const json& seen = (*visible)["mean"][series][budget];
-  const double most = shown["budgets"][budget]["tokens"].get<double>() + 1;
-  if (!seen.is_null() && seen.get<double>() > most + 1e-9) return "size";
+  const auto tokens = shown["budgets"][budget]["tokens"].get<std::uint32_t>();
+  if (!seen.is_null() && sees_too_many(seen.get<double>(), tokens)) return "size";
   return nullptr;
 }
 
@@ -82,11 +84,21 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
-/// Positions of budgets, ascending, as text: "2%–35%", "50% and 80%".
+/// What the shares of all budgets are of, "%" or "%prompt"; empty: they are not of the same.
+std::string unit_of(const json& budgets) {
+  std::set<std::string> units;
+  for (const auto& budget : budgets) {
+    const auto& share = budget["share"].get_ref<const std::string&>();
+    units.insert(share.empty() ? "" : share.substr(share.find('%')));
+  }
+  return units.size() == 1 ? *units.begin() : "";
+}
+
+/// Positions of budgets, ascending, as text: "2%–35%", "50% and 80%"; all in tokens where some are.
 std::string budget_ranges(const json& budgets, std::span<const std::size_t> where) {
-  const auto budget_name = [&budgets](std::size_t b) {
-    const auto& share = budgets[b]["share"].get_ref<const std::string&>();
-    return share.empty() ? grouped(budgets[b]["tokens"]) : share;
+  const bool shares = !unit_of(budgets).empty();
+  const auto budget_name = [&](std::size_t b) {
+    return shares ? budgets[b]["share"].get<std::string>() : grouped(budgets[b]["tokens"]);
   };
   std::vector<std::string> ranges;
   for (std::size_t i = 0; i < where.size();) {
@@ -119,7 +131,9 @@ std::string who_is_best(const json& shown) {
     at[name].push_back(b);
   }
   if (winners.empty() || shown["series"].size() < 2) return "";
-  std::string text = "Lowest mean attention-mass loss: ";
+  std::string text = "Lowest mean attention-mass loss";
+  if (shown["partial"]) text += ", over " + shown["over"].get<std::string>() + " only";
+  text += ": ";
   for (const auto& name : winners) {
     text += (name == winners.front() ? "" : "; ") + name + " at budget " +
             budget_ranges(budgets, at[name]);
@@ -162,9 +176,11 @@ void rank(json& shown) {
 std::vector<std::string> ranking_sentences(const json& shown) {
   std::vector<std::string> sentences = {
       who_is_best(shown),
-      who_is_left_out(shown, "steps", "as they were measured over other steps than most policies"),
+      who_is_left_out(shown, "steps",
+                      "as they were measured over other steps, or heads, than most policies"),
       who_is_left_out(shown, "size",
-                      "as their queries see more tokens on average than the budget and one")};
+                      "as their queries see more than k + 1 tokens on average (compare them at a "
+                      "smaller budget, where “visible” is equal)")};
   std::erase(sentences, std::string());
   return sentences;
 }

@@ -13,6 +13,7 @@ Collector::Collector(const ReplayPlan& plan)
   if (details_units(plan)) outcome_.units.resize(plan.units.size());
   if (plan.detail != Detail::overall) outcome_.layers.resize(layers_.size());
   outcome_.zero_mass_rows.resize(plan.cells.size());
+  outcome_.done.resize(plan.units.size());
   for (const auto& unit : plan.units) {
     if (first_units_.empty() || plan.units[first_units_.back()].layer != unit.layer) {
       first_units_.push_back(static_cast<std::size_t>(&unit - plan.units.data()));
@@ -49,6 +50,7 @@ void Collector::add(std::size_t unit, std::span<const Cell* const> cells) {
   if (details_units(plan_)) outcome_.units[unit] = std::move(summaries);
   layer.units[unit - first_units_[position]] = std::move(sums);
   ++outcome_.units_done;
+  outcome_.done[unit] = true;
   if (--layer.units_left == 0) close(position);
 }
 

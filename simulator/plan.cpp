@@ -288,7 +288,10 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
                                 (plan.tokens == 1 ? " token of " : " tokens of ") + plan.trace);
   }
   if (plan.unions) check_unions(plan);
-  const auto budgets = resolve_budgets(request.budgets, info.tokens, plan.prompt_tokens, trace);
+  auto budgets = resolve_budgets(request.budgets, info.tokens, plan.prompt_tokens, trace);
+  std::sort(budgets.begin(), budgets.end(), [](const auto& one, const auto& other) {
+    return one.budget.tokens < other.budget.tokens;
+  });
   for (const auto& asked : request.policies) {
     check_needs(*asked.entry, plan);
     check_sharers(*asked.entry, plan, info);

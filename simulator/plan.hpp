@@ -99,7 +99,7 @@ struct ReplayPlan {
   std::uint32_t group_size = 1;  ///< query heads of a KV group
   std::uint32_t head_size = 0;   ///< d; 0: unknown
   std::vector<NeededRule> needed;
-  std::vector<CellPlan> cells;  ///< policies in the order asked for, budgets within
+  std::vector<CellPlan> cells;  ///< policies in the order asked for, budgets ascending within
   std::vector<UnitPlan> units;  ///< by layer, then by head
 
   std::uint64_t rows() const;  ///< over all units and heads

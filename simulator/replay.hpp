@@ -27,6 +27,7 @@ struct ReplayOutcome {
   std::vector<Summary> series;
   std::vector<std::uint64_t> zero_mass_rows;  ///< by cell, see Cell
   std::uint64_t units_done = 0;
+  std::vector<bool> done;  ///< by unit of the plan
 };
 
 /// Units run in parallel on `threads` threads, where there are fewer of them the cells of each do

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "simulator/axes.hpp"
+#include "simulator/coverage.hpp"
 #include "simulator/metrics.hpp"
 
 namespace kvreplay {
@@ -96,6 +97,7 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
       {"oneTBB", std::string(TBB_runtime_version())}};
   manifest["unless_said"] = Json::object();
   for (const auto& [question, answer] : common_axes()) manifest["unless_said"][question] = answer;
+  if (!facts.not_begun.empty()) manifest["not_begun"] = facts.not_begun;
   manifest["traces"] = Json::array();
   manifest["cells"] = Json::array();
   for (const auto& [info, plan, outcome] : traces) {
@@ -129,6 +131,9 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
                                   {"kv_heads", info.kv_heads},
                                   {"units", plan.units.size()},
                                   {"units_done", outcome.units_done}});
+    if (outcome.units_done < plan.units.size()) {
+      manifest["traces"].back()["done"] = places_done(plan, outcome);
+    }
     for (std::size_t i = 0; i < plan.cells.size(); ++i) {
       const auto& cell = plan.cells[i];
       manifest["cells"].push_back(

@@ -7,8 +7,11 @@
 #include <set>
 #include <stdexcept>
 
+#include "policies/parts.hpp"
+#include "reports/comparable.hpp"
 #include "reports/text_table.hpp"
 #include "simulator/axes.hpp"
+#include "simulator/coverage.hpp"
 #include "simulator/metrics.hpp"
 #include "simulator/tabulate.hpp"
 
@@ -42,14 +45,59 @@ std::string merged_parameters(const std::vector<std::string>& parameters) {
   return merged;
 }
 
+using CellsByBudget = std::map<std::uint32_t, std::size_t>;  // tokens -> place in the plan
+
+/// The budgets `where`, runs among those of `cells` in short: "20%", "5% and 20%", "5% to 50%".
+std::string budgets_at(const ReplayPlan& plan, const CellsByBudget& cells,
+                       const std::set<std::uint32_t>& where) {
+  std::vector<std::string> texts;
+  for (auto cell = cells.begin(); cell != cells.end();) {
+    const auto first = cell;
+    auto last = cell;
+    for (; cell != cells.end() && where.contains(cell->first); ++cell) last = cell;
+    if (first == cell) {
+      ++cell;
+      continue;
+    }
+    const auto text = [&](auto one) { return plan.cells[one->second].budget.text; };
+    const auto run = std::distance(first, cell);
+    texts.push_back(text(first));
+    if (run == 2) texts.push_back(text(last));
+    if (run > 2) texts.back() += " to " + text(last);
+  }
+  std::string joined;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    joined += (i == 0 ? "" : i + 1 == texts.size() ? " and " : ", ") + texts[i];
+  }
+  return joined;
+}
+
+/// What a policy does in its own way, and at which budgets, where that is not so at all of them.
+std::vector<std::string> joined_axes(const ReplayPlan& plan, const CellsByBudget& cells) {
+  std::vector<std::pair<std::string, std::set<std::uint32_t>>> axes;
+  for (const auto& [tokens, cell] : cells) {
+    for (const auto& axis : own_axes(plan.cells[cell])) {
+      auto known = std::find_if(axes.begin(), axes.end(),
+                                [&axis = axis](const auto& one) { return one.first == axis; });
+      if (known == axes.end()) known = axes.insert(axes.end(), {axis, {}});
+      known->second.insert(tokens);
+    }
+  }
+  std::vector<std::string> texts;
+  for (const auto& [axis, where] : axes) {
+    const bool everywhere = where.size() == cells.size();
+    texts.push_back(everywhere ? axis : axis + " at " + budgets_at(plan, cells, where));
+  }
+  return texts;
+}
+
 /// A line of a table: one policy as it was asked for.
 struct PolicyLine {
   std::string asked;
-  std::string note;
   std::string name;
-  std::vector<std::string> parameters;         // by its cells
-  std::vector<std::string> axes;               // distinct, over its cells
-  std::map<std::uint32_t, std::size_t> cells;  // by budget in tokens
+  std::vector<std::string> parameters;  // by its cells
+  std::vector<std::string> axes;        // distinct, over its cells
+  CellsByBudget cells;
 };
 
 std::vector<PolicyLine> policy_lines(const ReplayPlan& plan) {
@@ -57,15 +105,12 @@ std::vector<PolicyLine> policy_lines(const ReplayPlan& plan) {
   for (std::size_t i = 0; i < plan.cells.size(); ++i) {
     const auto& cell = plan.cells[i];
     if (lines.empty() || lines.back().asked != cell.policy.text) {
-      lines.push_back({cell.policy.text, cell.policy.entry->note, cell.name(), {}, {}, {}});
-    }
-    auto& axes = lines.back().axes;
-    for (const auto& axis : own_axes(cell)) {
-      if (std::find(axes.begin(), axes.end(), axis) == axes.end()) axes.push_back(axis);
+      lines.push_back({cell.policy.text, cell.name(), {}, {}, {}});
     }
     lines.back().parameters.push_back(cell.traits.parameters);
     lines.back().cells.emplace(cell.budget.budget.tokens, i);
   }
+  for (auto& line : lines) line.axes = joined_axes(plan, line.cells);
   return lines;
 }
 
@@ -105,6 +150,61 @@ std::string duplicates(const ReplayPlan& plan) {
   return text;
 }
 
+/// By line, the budgets at which queries see more tokens than those of others.
+std::vector<std::set<std::uint32_t>> shown_more(const ReplayPlan& plan,
+                                                const ReplayOutcome& outcome,
+                                                const std::vector<PolicyLine>& lines) {
+  const Metrics metrics(plan);
+  std::vector<std::set<std::uint32_t>> more;
+  for (const auto& line : lines) {
+    auto& budgets = more.emplace_back();
+    if (!bound_of(line.asked).empty()) continue;
+    for (const auto& [tokens, cell] : line.cells) {
+      const Summary& visible = outcome.overall[cell * metrics.size() + metrics.visible()];
+      if (visible.count > 0 && sees_too_many(visible.mean, tokens)) budgets.insert(tokens);
+    }
+  }
+  return more;
+}
+
+/// The footnote of a loss that cannot be set against others, and what to do.
+void print_shown_more(const ReplayPlan& plan, const ReplayOutcome& outcome,
+                      const std::vector<PolicyLine>& lines,
+                      const std::vector<std::set<std::uint32_t>>& more) {
+  const Metrics metrics(plan);
+  std::string who;
+  std::string whole_prompts;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (more[i].empty()) continue;
+    who += (who.empty() ? "" : "; ") + lines[i].asked + " at " +
+           budgets_at(plan, lines[i].cells, more[i]);
+    std::set<std::uint32_t> uncut;
+    for (const auto tokens : more[i]) {
+      const std::size_t at = lines[i].cells.at(tokens);
+      const CellPlan& cell = plan.cells[at];
+      if (more[i].size() == 1) {
+        const double seen = outcome.overall[at * metrics.size() + metrics.visible()].mean;
+        who += ", " + fixed(seen, 1) + " where the budget shows " + std::to_string(tokens + 1);
+      }
+      const bool fits = full_rows(plan, cell.traits) > 0 && plan.prompt_tokens <= tokens;
+      if (fits && holds_all(plan, cell.traits)) uncut.insert(tokens);
+    }
+    if (uncut.empty()) continue;
+    whole_prompts += " " + lines[i].asked + " at " + budgets_at(plan, lines[i].cells, uncut) +
+                     " evicts nothing: the prompt of " + grouped(plan.prompt_tokens) +
+                     " tokens fits the budget.";
+  }
+  std::cout << wrapped(
+      "  * ", "not comparable: its queries see more than k + 1 tokens on average (" + who + ")." +
+                  whole_prompts +
+                  " Give it a smaller budget, and compare where `visible` in "
+                  "--csv is equal.");
+}
+
+std::string counted(std::size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 std::string shared_by(Scope scope) {
   switch (scope) {
     case Scope::head:
@@ -132,9 +232,9 @@ std::string bounded(Match match) {
 std::string steps_taken(Steps steps) {
   switch (steps) {
     case Steps::active:
-      return "active: i >= k, without a prompt attended in full";
+      return "active: i >= k, when the cache is full; none of a prompt that is attended in full";
     case Steps::decoded:
-      return "decoded: i >= k, behind the prompt";
+      return "decoded: i >= k, when the cache is full, and behind the prompt";
     case Steps::all:
       return "all, while the cache fills too";
   }
@@ -181,7 +281,7 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
   std::cout << plan.trace << ": " << grouped(plan.tokens) << " tokens ("
             << grouped(plan.prompt_tokens) << " of the prompt), "
             << (info.model_name.empty() ? "no model named" : info.model_name) << ", "
-            << layers.size() << " layers, " << heads << " heads\n"
+            << counted(layers.size(), "layer") << ", " << counted(heads, "head") << "\n"
             << "  scope    " << name(plan.scope) << ": " << shared_by(plan.scope)
             << (plan.scope == Scope::head
                     ? ""
@@ -209,10 +309,16 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
   std::cout << "  unless said: " << common << "\n";
   for (const auto& line : policy_lines(plan)) {
     const auto parameters = merged_parameters(line.parameters);
-    std::cout << "  policy   " << line.name << (parameters.empty() ? "" : ":") << parameters;
+    std::cout << "  policy   " << line.name
+              << (parameters.empty()          ? ""
+                  : is_composition(line.name) ? ", which is "
+                                              : ":")
+              << parameters;
     for (const auto& axis : line.axes) std::cout << (&axis == &line.axes[0] ? "  (" : ", ") << axis;
     std::cout << (line.axes.empty() ? "" : ")") << "\n";
-    if (!line.note.empty()) std::cout << "           " << line.note << "\n";
+    const auto& entry = *plan.cells[line.cells.begin()->second].policy.entry;
+    const bool as_published = entry.published_scope == plan.scope && plan.pooling == Pooling::mean;
+    if (!entry.note.empty() && !as_published) std::cout << "           " << entry.note << "\n";
     for (const auto& [tokens, cell] : line.cells) {
       const Traits& traits = plan.cells[cell].traits;
       const std::uint32_t held = traits.capacity;
@@ -246,13 +352,20 @@ void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::stri
   if (position == metrics.size()) return;
   std::map<std::uint32_t, std::string> budgets;
   for (const auto& cell : plan.cells) budgets.emplace(cell.budget.budget.tokens, cell.budget.text);
+  const auto lines = policy_lines(plan);
+  const auto more = shown_more(plan, outcome, lines);
+  const bool marks =
+      is_loss(metric) &&
+      std::any_of(more.begin(), more.end(), [](const auto& where) { return !where.empty(); });
+  const std::string unmarked = marks ? " " : "";
   std::vector<std::string> header = {"policy"};
-  for (const auto& [tokens, text] : budgets) header.push_back(text);
+  for (const auto& [tokens, text] : budgets) header.push_back(text + unmarked);
   TextTable table(header);
   // Policies that attend the prompt in full have samples of fewer steps.
   std::vector<std::map<std::uint32_t, std::uint64_t>> samples;
   std::vector<std::string> sampled;  // the policies of each
-  for (const auto& line : policy_lines(plan)) {
+  for (std::size_t at = 0; at < lines.size(); ++at) {
+    const auto& line = lines[at];
     std::vector<std::string> row = {line.asked};
     std::map<std::uint32_t, std::uint64_t> counts;
     for (const auto& [tokens, text] : budgets) {
@@ -264,7 +377,9 @@ void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::stri
       const Summary& summary = outcome.overall[cell->second * metrics.size() + position];
       counts[tokens] = summary.count;
       const bool lost_nothing = holds_all(plan, plan.cells[cell->second].traits) && is_loss(metric);
-      row.push_back(summary.count > 0 || lost_nothing ? fixed(summary.*statistic, decimals) : "-");
+      row.push_back(
+          (summary.count > 0 || lost_nothing ? fixed(summary.*statistic, decimals) : "-") +
+          (marks && more[at].contains(tokens) ? "*" : unmarked));
     }
     table.add(row);
     const auto same = std::find(samples.begin(), samples.end(), counts);
@@ -278,10 +393,13 @@ void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::stri
   const auto mark = [](std::size_t at) { return "[" + std::to_string(at + 1) + "]"; };
   for (std::size_t at = 0; at < samples.size(); ++at) {
     std::vector<std::string> row = {samples.size() == 1 ? "samples" : "samples of " + mark(at)};
-    for (const auto& [tokens, text] : budgets) row.push_back(grouped(samples[at][tokens]));
+    for (const auto& [tokens, text] : budgets) {
+      row.push_back(grouped(samples[at][tokens]) + unmarked);
+    }
     table.add(row);
   }
   std::cout << "\n" << title << "\n" << table.text("  ");
+  if (marks && metric == "mass_loss") print_shown_more(plan, outcome, lines, more);
   if (samples.size() == 1) return;
   for (std::size_t at = 0; at < samples.size(); ++at) {
     std::cout << wrapped("  " + mark(at) + " ", sampled[at]);
@@ -289,6 +407,22 @@ void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::stri
   if (plan.steps == Steps::active && is_loss(metric)) {
     std::cout << "  measured over different steps: compare with --steps decoded\n";
   }
+}
+
+bool whole(const ReplayPlan& plan, const ReplayOutcome& outcome) {
+  return outcome.units_done == plan.units.size();
+}
+
+std::string done_so_far(const ReplayPlan& plan, const ReplayOutcome& outcome) {
+  const std::string places = places_done(plan, outcome);
+  return done_of_all(name(plan.scope), outcome.units_done, plan.units.size()) + " are done" +
+         (places.empty() ? "" : ": " + places);
+}
+
+std::string replayed_heads(const ReplayPlan& plan, const ReplayOutcome& outcome) {
+  if (whole(plan, outcome)) return "the replayed layers and heads";
+  return "the " + done_of_all(name(plan.scope), outcome.units_done, plan.units.size()) +
+         " that are done";
 }
 
 void print_zero_mass_rows(const ReplayPlan& plan, const ReplayOutcome& outcome) {

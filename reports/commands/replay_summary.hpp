@@ -20,6 +20,15 @@ void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::stri
                  const std::string& title, int decimals = 4,
                  double Summary::*statistic = &Summary::mean);
 
+/// Whether all of a plan was replayed.
+bool whole(const ReplayPlan& plan, const ReplayOutcome& outcome);
+
+/// "12 of 270 heads are done: layer 0, heads 0-2 of layer 1".
+std::string done_so_far(const ReplayPlan& plan, const ReplayOutcome& outcome);
+
+/// What averages are over: "the replayed layers and heads", "the 12 of 270 heads that are done".
+std::string replayed_heads(const ReplayPlan& plan, const ReplayOutcome& outcome);
+
 void print_zero_mass_rows(const ReplayPlan& plan, const ReplayOutcome& outcome);
 
 }  // namespace kvreplay::commands

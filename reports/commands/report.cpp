@@ -44,6 +44,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   OutputFile file(out, overwrite);
   file.write(report.html);
   file.finish();
+  for (const auto& sentence : report.notices) std::cout << sentence << "\n";
   for (const auto& sentence : report.headlines) std::cout << sentence << "\n";
   std::cout << "wrote " << out.string() << ", " << kilobytes(report.html.size()) << ", of which "
             << kilobytes(report.data_bytes) << " data\n";

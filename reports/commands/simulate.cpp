@@ -15,6 +15,7 @@
 #include "reports/commands/replay_summary.hpp"
 #include "reports/commands/whole_number.hpp"
 #include "reports/text_table.hpp"
+#include "simulator/coverage.hpp"
 #include "simulator/deal_budgets.hpp"
 #include "simulator/series.hpp"
 #include "simulator/sets_log.hpp"
@@ -142,6 +143,55 @@ std::optional<std::string> text_option(const po::variables_map& options, const c
   return options[name].as<std::string>();
 }
 
+/// "12 of 270 heads are done: layer 0, heads 0-2 of layer 1".
+std::string what_is_done(const std::vector<ReplayedTrace>& traces,
+                         const std::vector<std::string>& not_begun) {
+  const bool several = traces.size() + not_begun.size() > 1;
+  std::string text;
+  for (const auto& trace : traces) {
+    text += (text.empty() ? "" : "; ") + (several ? trace.plan.trace + ": " : "");
+    text += whole(trace.plan, trace.outcome) ? "done" : done_so_far(trace.plan, trace.outcome);
+  }
+  for (const auto& name : not_begun) text += "; " + name + ": not begun";
+  return text;
+}
+
+/// The mean of each loss, and of what else was asked for.
+void print_tables(const ReplayPlan& plan, const ReplayOutcome& outcome, bool all_needed) {
+  if (!whole(plan, outcome)) {
+    std::cout << "\n"
+              << wrapped("partial: ",
+                         done_so_far(plan, outcome) + "; what follows is of them only");
+  }
+  print_table(plan, outcome, "mass_loss",
+              "mean mass_loss = 1 - r, over " + replayed_heads(plan, outcome));
+  std::string rest;
+  for (const auto& rule : plan.needed) {
+    if (all_needed || rule.kind == NeededRule::Kind::threshold) {
+      print_table(plan, outcome, rule.metric(),
+                  "mean " + rule.metric() + ", over " + replayed_heads(plan, outcome));
+    } else {
+      rest += (rest.empty() ? "" : ", ") + rule.metric();
+    }
+  }
+  if (plan.unions) {
+    print_table(plan, outcome, "union", "mean union, tokens that any head of a KV group holds", 1);
+    print_table(plan, outcome, "union_ratio", "mean union_ratio = union / mean |S_i|", 2);
+  }
+  if (plan.cost) {
+    // The mean of times is at the mercy of whatever else runs.
+    print_table(plan, outcome, "cost_ns", "p50 of cost_ns, a step of one kept set", 0,
+                &Summary::p50);
+    print_table(plan, outcome, "state_bytes", "mean state_bytes, of one kept set", 0);
+  }
+  if (!rest.empty()) {
+    std::cout << "\n"
+              << wrapped("", "also measured, for --csv and --out: " + rest +
+                                 " and more (kvreplay help simulate)");
+  }
+  print_zero_mass_rows(plan, outcome);
+}
+
 void run(const po::variables_map& options, const RunControl& control) {
   load_policy_libraries(options);
   ReplayRequest request;
@@ -222,17 +272,27 @@ void run(const po::variables_map& options, const RunControl& control) {
   const auto start = std::chrono::steady_clock::now();
   Results results;
   SeriesFile series;
+  // Traces behind an interruption are not in the results.
+  const auto stop_before = [&](std::size_t next) {
+    results.partial = true;
+    for (std::size_t i = next; i < traces.size(); ++i) {
+      facts.not_begun.push_back(traces[i].plan.trace);
+    }
+    traces.resize(next);
+  };
   std::optional<SetsLog> sets;
   if (outputs.sets) sets.emplace(traces[0].plan);
   std::uint64_t rows_before = 0;
   for (std::size_t i = 0; i < traces.size(); ++i) {
     auto& [info, plan, outcome] = traces[i];
     print_plan(info, plan, threads);
+    if (!options["pool"].defaulted() && plan.scope == Scope::head) {
+      std::cout << "  note     --pool changes nothing: at --scope head no heads share a kept set\n";
+    }
     try {
       deal_budgets(plan, *readers[i], threads, control);
     } catch (const Interrupted&) {  // the traces before this one are done
-      results.partial = true;
-      traces.resize(i);
+      stop_before(i);
       break;
     }
     print_dealt(plan);
@@ -242,10 +302,7 @@ void run(const po::variables_map& options, const RunControl& control) {
     };
     outcome = replay(*readers[i], plan, threads, part, sets ? &*sets : nullptr);
     rows_before += rows_read(plan);
-    if (outcome.units_done < plan.units.size()) {
-      results.partial = true;
-      traces.resize(i + 1);
-    }
+    if (!whole(plan, outcome)) stop_before(i + 1);
     add_rows(plan, outcome, results);
     series.add(plan, outcome);
     outcome.units = {};  // they are rows now
@@ -271,25 +328,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   double entries = 0;
   for (const auto& [info, plan, outcome] : traces) {
     if (traces.size() > 1) std::cout << "\n" << plan.trace;
-    print_table(plan, outcome, "mass_loss",
-                "mean mass_loss = 1 - r, over the replayed layers and heads");
-    for (const auto& rule : plan.needed) {
-      if (rule.kind != NeededRule::Kind::threshold) continue;
-      print_table(plan, outcome, rule.metric(),
-                  "mean " + rule.metric() + ", over the replayed layers and heads");
-    }
-    if (plan.unions) {
-      print_table(plan, outcome, "union", "mean union, tokens that any head of a KV group holds",
-                  1);
-      print_table(plan, outcome, "union_ratio", "mean union_ratio = union / mean |S_i|", 2);
-    }
-    if (plan.cost) {
-      // The mean of times is at the mercy of whatever else runs.
-      print_table(plan, outcome, "cost_ns", "p50 of cost_ns, a step of one kept set", 0,
-                  &Summary::p50);
-      print_table(plan, outcome, "state_bytes", "mean state_bytes, of one kept set", 0);
-    }
-    print_zero_mass_rows(plan, outcome);
+    print_tables(plan, outcome, !options["needed"].defaulted());
     entries += static_cast<double>(plan.rows()) * (plan.tokens + 1) / 2 *
                static_cast<double>(plan.cells.size()) *
                (static_cast<double>(outcome.units_done) / static_cast<double>(plan.units.size()));
@@ -305,9 +344,8 @@ void run(const po::variables_map& options, const RunControl& control) {
     std::cout << "wrote " << file << "\n";
   }
   if (results.partial) {
-    throw Interrupted("interrupted; the results hold the units done so far" +
-                      (kept.empty() ? ", and no file was asked for"
-                                    : " and are kept under names that say so: " + kept));
+    throw Interrupted("interrupted; " + what_is_done(traces, facts.not_begun) +
+                      (kept.empty() ? "; no file was asked for" : "; kept as " + kept));
   }
 }
 

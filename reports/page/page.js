@@ -182,7 +182,7 @@
     view.finalize();
   }
 
-  const subtitle = (g) => [g.model, g.tokens ? count(g.tokens) + " tokens" : "", "scope " + g.scope, g.trace].filter(Boolean).join(" · ");
+  const subtitle = (g) => [g.partial ? "partial, over " + g.over : "", g.model, g.tokens ? count(g.tokens) + " tokens" : "", "scope " + g.scope, g.trace].filter(Boolean).join(" · ");
 
   function curves(chart, metric, statistic, valueAxis) {
     const g = group();
@@ -238,7 +238,7 @@
     const shown = show(chart, spec, signals, { listen });
     views[chart].title = title + ", " + statisticTitle + ", over the budget";
     const notes = [];
-    if (metricOf[metric]) notes.push(title + " = " + metricOf[metric].formula + ", the " + metricOf[metric].means + "; " + statisticTitle + " over the samples of all recorded layers and heads.");
+    if (metricOf[metric]) notes.push(title + " = " + metricOf[metric].formula + ", the " + metricOf[metric].means + "; " + statisticTitle + " over the samples of " + g.over + ".");
     if (low && high) notes.push("Point at a curve for its p50–p95 band; click a name to hide or show it.");
     if (atZero) notes.push(count(atZero) + (atZero === 1 ? " point is" : " points are") + " exactly 0 and not on a logarithmic axis.");
     const idle = g.budgets.filter((_, b) => g.series.every((__, s) => table[s][b] === null || table[s][b] === undefined));
@@ -296,13 +296,14 @@
     const shown = show("map", spec, signals, { widest: Math.max(260, g.map.layers.length * 70) });
     views.map.title = "Attention-mass loss of " + name + (baseline === null ? "" : " less that of " + g.series[baseline].name) + ", budget " + budgetText(g, budget);
     at("map-caption").textContent = views.map.title + ": mean of 1 − r over each " + (g.scope === "head" ? "head" : g.scope === "group" ? "KV group" : "layer")
-      + "'s steps" + (cells.some((cell) => cell.value === null) ? "; grey: not recorded, or no step counts" : "") + ". Where there is room, cells show percent.";
+      + "'s steps" + (cells.some((cell) => cell.value === null) ? "; grey: not replayed, or no step counts" : "") + ". Where there is room, cells show percent.";
     return shown;
   }
 
   function drawBest() {
     const g = group();
     const table = at("best-table");
+    at("best-title").textContent = "Best policy at each budget" + (g.partial ? ", over " + g.over + " only" : "");
     const bound = g.series.findIndex((series) => series.bound === "recoverable");
     const mean = (g.values.mass_loss || {}).mean;
     const head = make("tr");

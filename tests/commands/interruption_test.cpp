@@ -29,8 +29,10 @@ TEST_CASE("Ctrl-C leaves results that are marked partial") {
       "kill -INT $pid; wait $pid";
   const int status = std::system(script.c_str());
   CHECK(WEXITSTATUS(status) == 130);
-  CHECK_THAT(read_text(folder / "err"), Contains("interrupted; the results hold the units done") &&
-                                            Contains(out + ".partial"));
+  CHECK_THAT(
+      read_text(folder / "err"),
+      Catch::Matches("kvreplay simulate: interrupted; \\d+ of 2048 heads are done: .*head.*of "
+                     "layer \\d+; kept as .*\\.partial\n"));
   const auto results = read_hdf5_results(out + ".partial");
   CHECK(results.partial);
   CHECK(!std::filesystem::exists(out));
@@ -49,10 +51,14 @@ TEST_CASE(
   const auto run = bench.simulate(options + " --overwrite");
   CHECK(run.exit_code == 130);
   CHECK(run.err ==
-        "kvreplay simulate: interrupted; the results hold the units done so far and are "
-        "kept under names that say so: " +
+        "kvreplay simulate: interrupted; 5 of 8 heads are done: layer 0, head 0 of layer 1; kept "
+        "as " +
             file("out") + ".partial, " + file("csv") + ".partial, " + file("sets") + ".partial, " +
             file("series") + ".partial\n");
+  CHECK_THAT(run.out,
+             Contains("\npartial: 5 of 8 heads are done: layer 0, head 0 of layer 1; what "
+                      "follows is of them only\n") &&
+                 Contains("mean mass_loss = 1 - r, over the 5 of 8 heads that are done\n"));
   for (const auto& kind : kinds) {
     CHECK_THAT(run.out, Contains("wrote " + file(kind) + ".partial\n"));
     CHECK(std::filesystem::exists(file(kind)) == (kind == "csv"));
@@ -68,7 +74,13 @@ TEST_CASE(
   const auto page =
       run_kvreplay("report '" + file("out") + ".partial' --out '" + bench.path("r.html") + "'");
   CHECK(page.exit_code == 0);
-  CHECK_THAT(read_text(bench.path("r.html")), Contains("the replay behind r.out.partial was"));
+  const std::string notice =
+      "Partial: the replay behind r.out.partial was interrupted; 5 of 8 heads are done: layer 0, "
+      "head 0 of layer 1. ";
+  CHECK_THAT(page.out, Catch::StartsWith(notice) &&
+                           Contains("interrupted: the numbers are over the 5 of 8 heads that are "
+                                    "done"));
+  CHECK_THAT(read_text(bench.path("r.html")), Contains("<p class=\"notice\">" + notice));
   // The next run is told, and a whole one leaves nothing of it.
   const std::string whole = "--policy local --budget 8 --out '" + file("out") + "'";
   const auto refused = bench.simulate(whole);
@@ -93,9 +105,11 @@ TEST_CASE("Ctrl-C while budgets are dealt out leaves the traces that are done") 
       bench.path("log") + "')\" = 2 ]; do sleep 0.001; done; kill -INT $pid; wait $pid";
   const int status = std::system(script.c_str());
   CHECK(WEXITSTATUS(status) == 130);
-  CHECK_THAT(read_text(bench.path("err")), Contains("interrupted; the results hold the units"));
+  CHECK_THAT(read_text(bench.path("err")),
+             Contains("interrupted; t.h5: done; u.h5: not begun; kept as "));
   const auto results = read_hdf5_results(out + ".partial");
   CHECK(results.partial);
+  CHECK_THAT(results.manifest_json, Contains("\"not_begun\": [\n    \"u.h5\"\n  ]"));
   REQUIRE(!results.rows.empty());
   CHECK((*results.rows.begin()).trace == "t.h5");
 }

@@ -84,7 +84,7 @@ TEST_CASE("simulate takes several traces, scopes, layers and heads") {
   REQUIRE(part.exit_code == 0);
   const auto csv = read_text(bench.path("p.csv"));
   CHECK_THAT(csv, Contains(",group,5%,4,1,,miss_top,p99,") && !Contains("miss_mass"));
-  CHECK_THAT(part.out, Contains("1 layers, 2 heads") && Contains("per KV group"));
+  CHECK_THAT(part.out, Contains("1 layer, 2 heads") && Contains("per KV group"));
 }
 
 TEST_CASE("simulate compares policies at as many visible tokens") {

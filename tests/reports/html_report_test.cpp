@@ -190,6 +190,67 @@ TEST_CASE("an interrupted replay is marked") {
                     "Partial: the replay behind r.h5 was interrupted") == 1);
 }
 
+TEST_CASE("averages of an interrupted replay are said to be over what is done") {
+  const std::vector<HandRow> rows = {{"a", "", 4, 0.3}, {"b", "", 4, 0.4}};
+  const json whole = data_of({by_hand("r", rows)}).at("groups")[0];
+  CHECK(whole.at("over") == "the replayed layers and heads");
+  CHECK(whole.at("partial") == false);
+  CHECK(whole.at("headline")[1] == "Lowest mean attention-mass loss: a at budget 4.");
+
+  auto source = by_hand("r.h5.partial", rows,
+                        R"({"scope": "head", "not_begun": ["u.h5"], "traces": [
+                            {"file": "t.h5", "units": 270, "units_done": 12,
+                             "done": "layer 0, heads 0-2 of layer 1"}]})");
+  source.results.partial = true;
+  const json some = data_of({source}).at("groups")[0];
+  CHECK(some.at("over") == "the 12 of 270 heads that are done");
+  CHECK(some.at("partial") == true);
+  CHECK_THAT(some.at("headline")[0].get<std::string>(),
+             Catch::EndsWith(", interrupted: the numbers are over the 12 of 270 heads that are "
+                             "done."));
+  CHECK(some.at("headline")[1] ==
+        "Lowest mean attention-mass loss, over the 12 of 270 heads that are done only: a at budget "
+        "4.");
+  const auto report = report_of({source});
+  const std::vector<std::string> notices = {
+      "Partial: the replay behind r.h5.partial was interrupted; t.h5: 12 of 270 heads are done: "
+      "layer 0, heads 0-2 of layer 1; u.h5: not begun. Its numbers are of what is done only."};
+  CHECK(report.notices == notices);
+  CHECK(occurrences(report.html, notices[0]) == 1);
+  CHECK(occurrences(report.html, "all recorded layers and heads") == 0);
+
+  // The rest of the policies, over all heads, in the same charts.
+  const json mixed = data_of({source, by_hand("s", {{"c", "", 4, 0.5}})}).at("groups")[0];
+  CHECK(mixed.at("partial") == true);
+  CHECK(mixed.at("over") == "different heads, as some files are partial");
+  // A trace that was done before the interruption is whole.
+  source.results.manifest_json =
+      R"({"scope": "head", "traces": [{"file": "t.h5", "units": 8, "units_done": 8}]})";
+  CHECK(data_of({source}).at("groups")[0].at("partial") == false);
+  source.results.manifest_json = "{}";
+  CHECK(data_of({source}).at("groups")[0].at("over") == "the layers and heads that are done");
+}
+
+TEST_CASE("budgets of unlike units are all named in tokens") {
+  auto source = by_hand("r",
+                        {{"a", "", 64, 0.3},
+                         {"b", "", 64, 0.4},
+                         {"a", "", 100, 0.2},
+                         {"b", "", 100, 0.4},
+                         {"a", "", 217, 0.1},
+                         {"b", "", 217, 0.2}},
+                        R"({"traces": [{"file": "t.h5", "tokens": 1088, "prompt_tokens": 500}]})");
+  ResultRows rows;
+  for (ResultRow row : source.results.rows) {
+    if (row.budget_tokens == 100) row.budget = "20%prompt";
+    if (row.budget_tokens == 217) row.budget = "20%";
+    rows.push_back(row);
+  }
+  source.results.rows = rows;
+  CHECK(data_of({source}).at("groups")[0].at("headline")[1] ==
+        "Lowest mean attention-mass loss: a at budget 64–217.");
+}
+
 TEST_CASE("the headline says what ran and who is best where, bounds left out") {
   const auto report = report_of({{"results.h5", sample_results({})}});
   REQUIRE(report.headlines.size() == 2);
@@ -251,10 +312,11 @@ TEST_CASE("losses over other steps, or of more tokens than the budget, are shown
   CHECK(group.at("headline")[1] ==
         "Lowest mean attention-mass loss: a at budget 4 and 8; b at budget 16.");
   CHECK(group.at("headline")[2] ==
-        "Not ranked, as they were measured over other steps than most policies: once (at budget "
-        "4).");
+        "Not ranked, as they were measured over other steps, or heads, than most policies: once "
+        "(at budget 4).");
   CHECK(group.at("headline")[3] ==
-        "Not ranked, as their queries see more tokens on average than the budget and one: grows.");
+        "Not ranked, as their queries see more than k + 1 tokens on average (compare them at a "
+        "smaller budget, where “visible” is equal): grows.");
   CHECK(group.at("values").at("mass_loss").at("mean")[4][0] == 0.02);
 }
 

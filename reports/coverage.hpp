@@ -1,0 +1,27 @@
+// Which layers and heads results are of, where the replay was interrupted.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace kvreplay {
+
+struct Coverage {
+  bool partial = false;
+  std::string over;  ///< "the replayed layers and heads", "the 12 of 270 heads that are done"
+  bool operator==(const Coverage&) const = default;
+};
+
+/// Of one trace in a results file; `partial`: the file's replay was interrupted.
+Coverage coverage_of(const nlohmann::json& manifest, bool partial, std::string_view trace);
+
+/// Of several files that share a chart.
+Coverage merged(std::span<const Coverage> coverages);
+
+/// What an interrupted replay has done of its traces: "12 of 270 heads are done: layer 0, heads 0-2
+/// of layer 1".
+std::string what_is_done(const nlohmann::json& manifest);
+
+}  // namespace kvreplay
