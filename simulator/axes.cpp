@@ -4,18 +4,16 @@
 
 namespace kvreplay {
 
-const std::vector<std::pair<std::string, std::string>>& common_axes() {
-  static const std::vector<std::pair<std::string, std::string>> axes = {
-      {"scores", "from row 0, in fp64"},
-      {"eviction", "after attending"},
-      {"ties", "the lowest index leaves"},
-      {"V_i", "k+1 tokens once full"},
-      {"recent", "counts the current token"},
-      {"sliding-window layers and padding", "replayed as all others"}};
-  return axes;
+std::vector<std::pair<std::string, std::string>> common_axes(Match match) {
+  return {{"scores", "from row 0, in fp64"},
+          {"eviction", "after attending"},
+          {"ties", "the lowest index leaves"},
+          {"V_i", match == Match::budget ? "k+1 tokens once full" : "at most k tokens"},
+          {"recent", "counts the current token"},
+          {"sliding-window layers and padding", "replayed as all others"}};
 }
 
-std::vector<std::string> own_axes(const CellPlan& cell) {
+std::vector<std::string> own_axes(const ReplayPlan& plan, const CellPlan& cell) {
   const bool evicts = std::holds_alternative<CacheFactory>(cell.policy.entry->make);
   const Traits& traits = cell.traits;
   std::vector<std::string> axes;
@@ -29,6 +27,8 @@ std::vector<std::string> own_axes(const CellPlan& cell) {
   }
   if (!evicts) {
     axes.emplace_back("nothing leaves for good");
+  } else if (cell.policy.entry->from_library) {
+    axes.emplace_back("newcomer: up to the library");
   } else {
     axes.emplace_back(traits.protects_newcomer ? "newcomer protected" : "newcomer may leave");
   }
@@ -39,7 +39,8 @@ std::vector<std::string> own_axes(const CellPlan& cell) {
   if (traits.whole_prompt && traits.capacity > cell.given.tokens) {
     axes.emplace_back("grows by what is decoded");
   }
-  if (traits.counts_newcomer && traits.capacity <= cell.given.tokens) {
+  const bool fills = traits.capacity <= cell.given.tokens && cell.given.tokens < plan.tokens;
+  if (traits.counts_newcomer && fills && plan.match == Match::budget) {
     axes.emplace_back("V_i: k tokens once full");
   }
   if (!traits.sees_newcomer) axes.emplace_back("V_i: k tokens once full, without the newcomer");

@@ -10,10 +10,10 @@
 namespace kvreplay {
 
 /// What holds where own_axes() and a policy's note do not say otherwise, as (question, answer).
-const std::vector<std::pair<std::string, std::string>>& common_axes();
+std::vector<std::pair<std::string, std::string>> common_axes(Match match);
 
 /// What a policy at one budget does in its own way: the form of the rows that it is shown, whether
 /// the newcomer may leave at once, and how many tokens a row sees once the cache is full.
-std::vector<std::string> own_axes(const CellPlan& cell);
+std::vector<std::string> own_axes(const ReplayPlan& plan, const CellPlan& cell);
 
 }  // namespace kvreplay

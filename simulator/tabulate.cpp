@@ -95,8 +95,6 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
   manifest["libraries"] = {
       {"HDF5", std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release)},
       {"oneTBB", std::string(TBB_runtime_version())}};
-  manifest["unless_said"] = Json::object();
-  for (const auto& [question, answer] : common_axes()) manifest["unless_said"][question] = answer;
   if (!facts.not_begun.empty()) manifest["not_begun"] = facts.not_begun;
   manifest["traces"] = Json::array();
   manifest["cells"] = Json::array();
@@ -106,6 +104,10 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
     manifest["prefill"] = name(plan.prefill);
     manifest["match"] = name(plan.match);
     manifest["steps"] = name(plan.steps);
+    manifest["unless_said"] = Json::object();
+    for (const auto& [question, answer] : common_axes(plan.match)) {
+      manifest["unless_said"][question] = answer;
+    }
     manifest["needed"] = Json::object();
     for (const auto& rule : plan.needed) manifest["needed"][rule.metric()] = rule.text();
     std::set<std::uint32_t> layers;
@@ -146,7 +148,7 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
            {"capacity", cell.traits.capacity},
            {"most_visible", std::min(most_visible(cell.traits), plan.tokens)},
            {"unit_tokens", cell.unit_tokens},
-           {"axes", own_axes(cell)},
+           {"axes", own_axes(plan, cell)},
            {"note", cell.policy.entry->note},
            {"zero_mass_rows", outcome.zero_mass_rows[i]}});
     }

@@ -76,7 +76,7 @@ std::string budgets_at(const ReplayPlan& plan, const CellsByBudget& cells,
 std::vector<std::string> joined_axes(const ReplayPlan& plan, const CellsByBudget& cells) {
   std::vector<std::pair<std::string, std::set<std::uint32_t>>> axes;
   for (const auto& [tokens, cell] : cells) {
-    for (const auto& axis : own_axes(plan.cells[cell])) {
+    for (const auto& axis : own_axes(plan, plan.cells[cell])) {
       auto known = std::find_if(axes.begin(), axes.end(),
                                 [&axis = axis](const auto& one) { return one.first == axis; });
       if (known == axes.end()) known = axes.insert(axes.end(), {axis, {}});
@@ -263,7 +263,10 @@ std::string shown_at_most(const ReplayPlan& plan, const CellPlan& cell) {
     return "not bounded by it, may show " + std::to_string(seen) +
            (allotment ? " where a unit gets the average" : "");
   }
-  const std::string holds = "holds " + std::to_string(cell.traits.capacity);
+  // What a choice sees besides itself is what it holds.
+  const bool with_itself =
+      std::holds_alternative<ChoiceFactory>(cell.policy.entry->make) && cell.traits.counts_newcomer;
+  const std::string holds = "holds " + std::to_string(cell.traits.capacity - with_itself);
   const std::string shows = " to show at most " + std::to_string(seen);
   return allotment ? holds + " on average" + shows + " on average, single units more or less"
                    : holds + shows;
@@ -303,7 +306,7 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
     std::cout << "  needed   " << rules << "\n";
   }
   std::string common;
-  for (const auto& [question, answer] : common_axes()) {
+  for (const auto& [question, answer] : common_axes(plan.match)) {
     common += (common.empty() ? "" : "; ") + question + " " + answer;
   }
   std::cout << "  unless said: " << common << "\n";

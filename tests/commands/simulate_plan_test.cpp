@@ -31,6 +31,32 @@ TEST_CASE("the plan counts layers and heads, and spells a composition out") {
                           "8/9:rows=renormalised  ("));
 }
 
+TEST_CASE("what is said of the visible tokens is so at the budgets it is said of") {
+  const Bench bench;
+  const auto visible =
+      bench.simulate("--policy local,h2o-mask --match visible --budget 24 --prompt-len 80");
+  CHECK_THAT(visible.out, Contains("; V_i at most k tokens; ") && !Contains("once full") &&
+                              Contains("budget 24: holds 23 to show at most 24\n"));
+  CHECK_THAT(visible.out, !Contains("budget 24: holds 24"));
+  // 90 tokens are more than the prompt, 96 are all.
+  const auto decoded = bench.simulate(
+      "--policy snapkv,h2o-mask --steps decoded --budget 96,90,24,25,26 --prompt-len 80");
+  CHECK_THAT(decoded.out,
+             Contains("the prompt attended in full, grows by what is decoded at 24 to 90)\n") &&
+                 Contains("the prompt attended in full, V_i: k tokens once full at 24 to 26)\n"));
+}
+
+TEST_CASE("what another author's policy does with the newcomer is not claimed") {
+  const Bench bench;
+  const auto run =
+      bench.simulate("--policy-library '" + std::string(KVREPLAY_POLICY_LIBRARIES) +
+                     "/fading_attention.so' --policy fading-attention,tova --budget 24");
+  CHECK_THAT(run.out, Contains("fading-attention:fade=0.98:recent=0  (rows raw, newcomer: up to "
+                               "the library)\n") ||
+                          Contains("(rows renormalised, newcomer: up to the library)\n"));
+  CHECK_THAT(run.out, Contains("tova:recent=0  (rows renormalised, newcomer may leave)\n"));
+}
+
 TEST_CASE("a note on another scope is left out where a policy runs as published") {
   const Bench bench;
   const std::string note = "published for --scope layer (the mean over all heads)";
