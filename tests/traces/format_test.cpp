@@ -41,7 +41,7 @@ void write_factors(const std::filesystem::path& path) {
   TraceWriter writer(path, info, true);
   for (std::uint32_t head = 0; head < 3; ++head) {
     const auto queries = numbers(static_cast<float>(head));
-    const auto keys = numbers(10 + static_cast<float>(head / 2));
+    const auto keys = numbers(head < 2 ? 10.0F : 11.0F);
     std::vector<float> lse(130);
     for (std::uint32_t i = 0; i < 130; ++i) {
       double sum = 0;
