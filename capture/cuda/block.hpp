@@ -18,10 +18,12 @@
 #define KVREPLAY_DEVICE __device__
 #define KVREPLAY_HOST_DEVICE __host__ __device__
 #define KVREPLAY_UNROLL _Pragma("unroll")
+#define KVREPLAY_NO_UNROLL _Pragma("unroll 1")
 #else
 #define KVREPLAY_DEVICE
 #define KVREPLAY_HOST_DEVICE
 #define KVREPLAY_UNROLL
+#define KVREPLAY_NO_UNROLL
 #endif
 
 namespace kvreplay::cuda {

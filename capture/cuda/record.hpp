@@ -42,9 +42,7 @@ struct RecordRows {
   Grid grid() const { return {row_tiles(), shape.kv_heads, parts()}; }
   std::size_t shared_bytes() const {
     return shared_size<float>(Tile::kKeys * Tile::whole_stride(shape.head_size)) +
-           shared_size<float>(Tile::kRows * Tile::kSliceStride) +
-           shared_size<Stored>(Tile::kRows * kStageStride) +
-           2 * shared_size<float>(Tile::kSide * Tile::kRows) +
+           shared_size<float>(kSliceFloats) + 2 * shared_size<float>(Tile::kSide * Tile::kRows) +
            shared_size<float>(Tile::kSide * Tile::kKeys) +
            2 * shared_size<float>(shape.group_size() * Tile::kRows);
   }
@@ -62,8 +60,9 @@ struct RecordRows {
     const float* of_keys = in.keys + block.index().y * in.kv_stride;
 
     float* keys = block.template shared<float>(Tile::kKeys * key_stride);
-    float* slice = block.template shared<float>(Tile::kRows * Tile::kSliceStride);
-    Stored* stage = block.template shared<Stored>(Tile::kRows * kStageStride);
+    // Queries, then codes, in the same place: so heads of 128 values fit into 64 KiB.
+    float* slice = block.template shared<float>(kSliceFloats);
+    auto* stage = reinterpret_cast<Stored*>(slice);
     const Parts parts{block.template shared<float>(Tile::kSide * Tile::kRows),
                       block.template shared<float>(Tile::kSide * Tile::kRows),
                       block.template shared<float>(Tile::kSide * Tile::kKeys)};
@@ -143,6 +142,9 @@ struct RecordRows {
   using StoredLine = Line<Stored>;
   /// One line more than a tile's: rows begin in different banks.
   static constexpr std::uint32_t kStageStride = Tile::kKeys + StoredLine::kValues;
+  static constexpr std::uint32_t kSliceFloats =
+      Tile::kRows * larger(Tile::kSliceStride, kStageStride / static_cast<std::uint32_t>(
+                                                                  sizeof(float) / sizeof(Stored)));
 
   /// Of each thread, before they are added up: [x][row], [x][row] and [y][key].
   struct Parts {

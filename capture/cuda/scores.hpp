@@ -83,6 +83,8 @@ struct Tile {
                                        std::uint32_t key_stride) {
     const std::uint32_t first_row = thread / kSide * query_stride;
     const std::uint32_t first_key = thread % kSide * key_stride;
+    // Several steps at once take so many registers that ptxas spills some.
+    KVREPLAY_NO_UNROLL
     for (std::uint32_t x = 0; x < kSlice; x += 4) {
       Line<float> of_row[kRowsEach];
       KVREPLAY_UNROLL

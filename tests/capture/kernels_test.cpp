@@ -73,6 +73,18 @@ TEST_CASE("no kernel depends on the order of its threads") {
   }
 }
 
+TEST_CASE("heads of 128 values fit into the shared storage of every device") {
+  constexpr std::size_t kLeast = 64 << 10;  // of compute capability 7.5
+  const cuda::AttentionShape shape{32, 8, 128, 0, 1, 0};
+  cuda::Attend<64, 128> attend;
+  cuda::RecordRows<64, cuda::U16LogCode> record;
+  cuda::RecordRows<64, cuda::Fp32Code> record_fp32;
+  attend.shape = record.shape = record_fp32.shape = shape;
+  CHECK(attend.shared_bytes() <= kLeast);
+  CHECK(record.shared_bytes() <= kLeast);
+  CHECK(record_fp32.shared_bytes() <= kLeast);
+}
+
 TEST_CASE("log codes of kernels keep their bounds") {
   constexpr int kDistances = 221'800;
   int next = 0;
