@@ -122,6 +122,41 @@ json needed_sets(std::span<const ReportSource> sources, std::span<const json> ma
   return needed;
 }
 
+std::set<std::string> trace_names(const json& manifest) {
+  std::set<std::string> names;
+  const auto list = manifest.find("traces");
+  if (list == manifest.end() || !list->is_array()) return names;
+  for (const auto& entry : *list) {
+    if (entry.is_object()) names.insert(text_or_empty(entry, "file"));
+  }
+  return names;
+}
+
+/// Results of one trace are ranked together: they have to be of the same trace, measured alike,
+/// also where no two of their numbers contradict each other.
+void check_alike(std::span<const ReportSource> sources, std::span<const json> manifests) {
+  for (std::size_t source = 1; source < sources.size(); ++source) {
+    for (const auto& trace : trace_names(manifests[source])) {
+      for (std::size_t other = 0; other < source; ++other) {
+        if (!trace_names(manifests[other]).contains(trace)) continue;
+        const auto refuse = [&](const std::string& why) {
+          throw std::invalid_argument(sources[source].name + ": " + trace +
+                                      " is not replayed as in " + sources[other].name + ": " + why +
+                                      "; each needs a report of its own");
+        };
+        if (const auto fact = differing_fact(manifests[source], manifests[other], trace);
+            !fact.empty()) {
+          refuse(fact);
+        }
+        if (const auto measure = differing_measure(manifests[source], manifests[other]);
+            !measure.empty()) {
+          refuse(measure);
+        }
+      }
+    }
+  }
+}
+
 /// Puts rows into groups and cells. Rows of one cell mostly come one after the other, so the last
 /// cell is remembered.
 class Collector {
@@ -463,6 +498,7 @@ json report_data(std::span<const ReportSource> sources) {
     read_traces(manifests[source], traces);
     for (const auto& row : sources[source].results.rows) collector.add(source, row);
   }
+  check_alike(sources, manifests);
   json groups = json::array();
   for (const auto& group : collector.groups()) {
     std::vector<Coverage> coverages;

@@ -24,16 +24,24 @@ void add(const json& value, const std::string& name, Settings& settings) {
   }
 }
 
-Settings settings_of(const json& manifest, std::string_view trace) {
-  Settings settings;
-  for (const auto& [key, value] : manifest.items()) {
-    if (!kNoSettings.contains(key)) add(value, key, settings);
-  }
+/// How much of a trace was replayed, not which trace it is.
+const std::set<std::string_view> kProgress = {"units", "units_done"};
+
+Settings facts_of(const json& manifest, std::string_view trace) {
+  Settings facts;
   const auto traces = manifest.find("traces");
-  if (traces == manifest.end() || !traces->is_array()) return settings;
+  if (traces == manifest.end() || !traces->is_array()) return facts;
   for (const auto& entry : *traces) {
     if (!entry.is_object() || entry.value("file", json()) != json(trace)) continue;
-    for (const auto& [key, value] : entry.items()) add(value, key, settings);
+    for (const auto& [key, value] : entry.items()) add(value, key, facts);
+  }
+  return facts;
+}
+
+Settings settings_of(const json& manifest, std::string_view trace) {
+  Settings settings = facts_of(manifest, trace);
+  for (const auto& [key, value] : manifest.items()) {
+    if (!kNoSettings.contains(key)) add(value, key, settings);
   }
   return settings;
 }
@@ -47,6 +55,17 @@ std::string shown(const Settings& settings, const std::string& name) {
   return printable(found->second.substr(0, kLongest)) + "...";
 }
 
+std::string difference(const std::string& name, const Settings& ours, const Settings& theirs) {
+  return printable(name) + " is " + shown(ours, name) + " here and " + shown(theirs, name) +
+         " there";
+}
+
+bool differ(const std::string& name, const Settings& ours, const Settings& theirs) {
+  const auto one = ours.find(name);
+  const auto other = theirs.find(name);
+  return one == ours.end() || other == theirs.end() || one->second != other->second;
+}
+
 }  // namespace
 
 std::string differing_settings(const json& here, const json& there, std::string_view trace) {
@@ -58,14 +77,41 @@ std::string differing_settings(const json& here, const json& there, std::string_
   }
   std::string text;
   for (const auto& name : names) {
-    const auto one = ours.find(name);
-    const auto other = theirs.find(name);
-    const bool same = one != ours.end() && other != theirs.end() && one->second == other->second;
-    if (same) continue;
-    text += (text.empty() ? "" : ", ") + printable(name) + " is " + shown(ours, name) +
-            " here and " + shown(theirs, name) + " there";
+    if (!differ(name, ours, theirs)) continue;
+    text += (text.empty() ? "" : ", ") + difference(name, ours, theirs);
   }
   return text;
+}
+
+std::string differing_fact(const json& here, const json& there, std::string_view trace) {
+  const Settings ours = facts_of(here, trace);
+  const Settings theirs = facts_of(there, trace);
+  std::string of_rounding;  // says least, so it counts last
+  for (const auto& [name, value] : ours) {
+    // A manifest that does not say a fact does not contradict it.
+    if (kProgress.contains(name) || !theirs.contains(name)) continue;
+    if (!differ(name, ours, theirs)) continue;
+    if (name != "row_sum_error") return difference(name, ours, theirs);
+    of_rounding = difference(name, ours, theirs);
+  }
+  return of_rounding;
+}
+
+std::string differing_measure(const json& here, const json& there) {
+  Settings ours;
+  Settings theirs;
+  for (const auto* key : {"scope", "match", "steps", "prefill", "pool"}) {
+    if (!here.contains(key) || !there.contains(key)) continue;
+    add(here[key], key, ours);
+    add(there[key], key, theirs);
+  }
+  // Other scopes stand in other charts; where each head has its own set, none are pooled.
+  if (differ("scope", ours, theirs)) return "";
+  if (ours["scope"] == "\"head\"") ours.erase("pool");
+  for (const auto& [name, value] : ours) {
+    if (differ(name, ours, theirs)) return difference(name, ours, theirs);
+  }
+  return "";
 }
 
 }  // namespace kvreplay

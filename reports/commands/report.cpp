@@ -38,10 +38,9 @@ void run(const po::variables_map& options, const RunControl& control) {
     control.throw_if_stopped();
     sources.push_back({names[i], read_hdf5_results(paths[i])});
   }
-  check_output(out, overwrite);
+  OutputFile file(out, overwrite);
   const HtmlReport report = html_report(sources, options["title"].as<std::string>());
   control.throw_if_stopped();
-  OutputFile file(out, overwrite);
   file.write(report.html);
   file.finish();
   for (const auto& sentence : report.notices) std::cout << sentence << "\n";
@@ -67,8 +66,10 @@ Command report_command() {
       "run. The page loads nothing from elsewhere.\n"
       "\n"
       "Several files are merged. Policies and budgets of one trace and scope share their charts;\n"
-      "with several traces or scopes the page lets its reader choose one at a time. Numbers that\n"
-      "contradict each other (another trace of the same name, other --steps) are refused.\n"
+      "with several traces or scopes the page lets its reader choose one at a time. Refused is\n"
+      "what cannot be ranked together: another trace of the same name, other --prompt-len,\n"
+      "--layers or --heads of one trace, other --steps, --match, --prefill or --pool at one\n"
+      "scope, and numbers that contradict each other.\n"
       "\n"
       "Example:\n"
       "  kvreplay report results.h5 --out report.html\n"

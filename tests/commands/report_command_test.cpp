@@ -197,6 +197,53 @@ TEST_CASE("another trace of the same name is told by its own facts") {
                           Contains("tokens is 120 here and 100 there"));
 }
 
+TEST_CASE("results that cannot be ranked together are refused, though no number says two things") {
+  const TemporaryFolder folder;
+  make_results(folder, "--policy local --budget 10%", "a");
+  const auto merged = [&](const std::string& other) {
+    return run_kvreplay("report " + quoted(folder / "a.h5") + " " + quoted(folder / other) +
+                        " --overwrite --out " + quoted(folder / "r.html"));
+  };
+  struct Case {
+    std::string options;
+    std::string differs;
+  };
+  const std::vector<Case> cases = {
+      {"--match visible", "match is \"visible\" here and \"budget\" there"},
+      {"--steps all", "steps is \"all\" here and \"active\" there"},
+      {"--prompt-len 50", "prompt_tokens is 50 here and 100 there"},
+      {"--prompt-len 50 --scope layer", "prompt_tokens is 50 here and 100 there"},
+      {"--layers 1", "layers is [1] here and [0,1,2] there"},
+      {"--heads 0,1", "heads is [0,1] here and [0,1,2,3] there"},
+      {"--seed 7 --threads 1 --needed top:4", ""},
+      {"--scope layer --steps all", ""},
+      {"--detail overall --pool max", ""}};
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const std::string name = "b" + std::to_string(i);
+    CAPTURE(cases[i].options);
+    make_results(folder, "--policy sinks --budget 10% " + cases[i].options, name);
+    const auto run = merged(name + ".h5");
+    if (cases[i].differs.empty()) {
+      CHECK(run.err.empty());
+      CHECK(run.exit_code == 0);
+      continue;
+    }
+    CHECK(run.exit_code == 2);
+    CHECK_THAT(run.err, Contains(name + ".h5: t.h5 is not replayed as in a.h5: " +
+                                 cases[i].differs + "; each needs a report of its own"));
+  }
+  // Another trace of the same name, and of as many tokens.
+  REQUIRE(run_kvreplay("trace synth --tokens 100 --layers 3 --heads 4 --kv-heads 2 --seed 2 "
+                       "--overwrite --out " +
+                       quoted(folder / "t.h5"))
+              .exit_code == 0);
+  make_results(folder, "--policy sinks --budget 10%", "other");
+  const auto other = merged("other.h5");
+  CHECK(other.exit_code == 2);
+  CHECK_THAT(other.err, Contains("other.h5: t.h5 is not replayed as in a.h5: source is \"synth "
+                                 "seed=2 "));
+}
+
 TEST_CASE("a trace whose name is no UTF-8 keeps its facts") {
   const TemporaryFolder folder;
   make_results(folder, "--policy local --budget 10%", "a");
