@@ -250,6 +250,10 @@ void refuse_conflicts(const std::filesystem::path& path, const ResultRows& rows)
 
 void write_csv(const Results& results, const std::filesystem::path& path, bool overwrite) {
   OutputFile file(path, overwrite);
+  write_csv(results, file);
+}
+
+void write_csv(const Results& results, OutputFile& file) {
   std::string lines =
       "trace,policy,parameters,scope,budget,budget_tokens,layer,head,metric,statistic,value,"
       "steps\n";
@@ -282,14 +286,18 @@ void write_csv(const Results& results, const std::filesystem::path& path, bool o
 }
 
 void write_hdf5(const Results& results, const std::filesystem::path& path, bool overwrite) {
+  OutputFile file(path, overwrite);
+  write_hdf5(results, file);
+}
+
+void write_hdf5(const Results& results, OutputFile& output) {
   // HDF5 does not survive a disk that fills up, so it never meets one.
-  auto file = hdf5::File::create_in_memory(path);
+  auto file = hdf5::File::create_in_memory(output.path());
   file.set<std::uint64_t>("schema_version", kSchemaVersion);
   file.set_text("manifest", results.manifest_json);
   file.set<std::uint8_t>("partial", results.partial ? 1 : 0);
   if (!results.rows.empty()) write_dataset(results, file);
   const auto image = file.image();
-  OutputFile output(path, overwrite);
   output.write({reinterpret_cast<const char*>(image.data()), image.size()});
   output.finish(!results.partial);
 }

@@ -13,6 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "traces/output_file.hpp"
+
 namespace kvreplay {
 
 /// One number with all that is needed to say what it is; the columns of the CSV, in this order.
@@ -118,10 +120,13 @@ struct Results {
   std::shared_ptr<Texts> texts_ = std::make_shared<Texts>();
 };
 
-/// Both write as OutputFile does, partial results to `PATH.partial`; both throw OutputError.
+/// All write as OutputFile does and finish the file, partial results as `PATH.partial`; all throw
+/// OutputError.
+void write_csv(const Results& results, OutputFile& file);
 void write_csv(const Results& results, const std::filesystem::path& path, bool overwrite = false);
 /// Attributes schema_version, manifest, partial; compound dataset /results (see
 /// simulator/RESULTS.md). The file is made in memory first.
+void write_hdf5(const Results& results, OutputFile& file);
 void write_hdf5(const Results& results, const std::filesystem::path& path, bool overwrite = false);
 /// Throws InputError, also for values that are not finite, empty names and rows that contradict
 /// each other.

@@ -4,7 +4,6 @@
 
 #include "simulator/csv.hpp"
 #include "simulator/replay.hpp"
-#include "traces/output_file.hpp"
 
 namespace kvreplay {
 
@@ -114,12 +113,6 @@ void SeriesFile::add(const ReplayPlan& plan, const ReplayOutcome& outcome) {
       }
     }
   }
-}
-
-void SeriesFile::write(const std::filesystem::path& path, bool overwrite, bool whole) const {
-  OutputFile file(path, overwrite);
-  file.write(lines_);
-  file.finish(whole);
 }
 
 }  // namespace kvreplay

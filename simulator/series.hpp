@@ -59,8 +59,7 @@ class SeriesFile {
  public:
   SeriesFile();
   void add(const ReplayPlan& plan, const ReplayOutcome& outcome);
-  /// Writes as OutputFile does, `whole` or not. Throws OutputError.
-  void write(const std::filesystem::path& path, bool overwrite, bool whole = true) const;
+  const std::string& lines() const { return lines_; }
 
  private:
   std::string lines_;

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "traces/output_file.hpp"
+
 namespace kvreplay::commands {
 namespace {
 
@@ -24,7 +26,7 @@ void refuse_same(const UsedFile& output, const UsedFile& other) {
   if (same_file(output.path, other.path))
     throw std::invalid_argument(output.called + " " + output.path.string() +
                                 " is the same file as " + other.called + "; choose another name");
-  const fs::path partial = output.path.string() + ".partial";
+  const fs::path partial = partial_of(output.path);
   if (same_file(partial, other.path))
     throw std::invalid_argument(output.called + " " + output.path.string() +
                                 " is written through " + partial.string() + ", which is " +

@@ -11,6 +11,7 @@
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
 #include "reports/commands/index_list.hpp"
+#include "reports/commands/output_files.hpp"
 #include "reports/commands/policy_libraries.hpp"
 #include "reports/commands/replay_summary.hpp"
 #include "reports/commands/whole_number.hpp"
@@ -87,7 +88,8 @@ It covers all steps, also the filling ones, whatever --steps says: curves begin 
 Steps: active are those that find a cache of k tokens full, i >= k, and are not of a prompt that
 is attended in full; decoded are those of them behind the prompt. Evictions at these steps count,
 and those that cut such a prompt down just before them. The column steps counts the samples. At a
-budget of n none is active: losses are 0 over 0 steps. Quantiles are the smallest sample not
+budget of n none is active: policies that then hold all tokens lose 0 over 0 steps, and others, such
+as fixed and strided, have no rows. Quantiles are the smallest sample not
 exceeded by that share of them, each sample rounded to 9 significant bits (0.2 %), but within the
 smallest and the largest; kept, visible and union are exact.
 Sums are in double and in a fixed order: the same for any number of threads, cost_ns apart.
@@ -261,8 +263,9 @@ void run(const po::variables_map& options, const RunControl& control) {
   if (outputs.sets && traces.size() > 1) {
     throw std::invalid_argument("--sets takes one trace at a time");
   }
+  OutputFiles files;
   for (const auto& path : {outputs.hdf5, outputs.csv, outputs.sets, outputs.series}) {
-    if (path) check_output(*path, overwrite);
+    if (path) files.claim(*path, overwrite);
   }
 
   RunFacts facts{.command = given_options(options),
@@ -316,14 +319,16 @@ void run(const po::variables_map& options, const RunControl& control) {
   }
   facts.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   results.manifest_json = manifest_json(traces, facts);
-  if (outputs.hdf5) write_hdf5(results, *outputs.hdf5, overwrite);
-  if (outputs.csv) write_csv(results, *outputs.csv, overwrite);
-  if (outputs.series) series.write(*outputs.series, overwrite, !results.partial);
-  if (outputs.sets) {
-    OutputFile file(*outputs.sets, overwrite);
-    file.write(sets->text());
-    file.finish(!results.partial);
-  }
+  const auto write_text = [&](const std::string& text) {
+    return [&](OutputFile& file) {
+      file.write(text);
+      file.finish(!results.partial);
+    };
+  };
+  if (outputs.hdf5) files.write(*outputs.hdf5, [&](auto& file) { write_hdf5(results, file); });
+  if (outputs.csv) files.write(*outputs.csv, [&](auto& file) { write_csv(results, file); });
+  if (outputs.sets) files.write(*outputs.sets, write_text(sets->text()));
+  if (outputs.series) files.write(*outputs.series, write_text(series.lines()));
 
   double entries = 0;
   for (const auto& [info, plan, outcome] : traces) {
@@ -337,16 +342,19 @@ void run(const po::variables_map& options, const RunControl& control) {
             << fixed(facts.seconds, 1) << " s, " << fixed(entries / facts.seconds / 1e9, 2)
             << " G row entries x cells per second\n";
   std::string kept;
-  for (const auto& path : {outputs.hdf5, outputs.csv, outputs.sets, outputs.series}) {
-    if (!path) continue;
-    const std::string file = results.partial ? partial_of(*path).string() : *path;
+  for (const auto& path : files.written()) {
+    const std::string file = results.partial ? partial_of(path).string() : path;
     kept += (kept.empty() ? "" : ", ") + file;
     std::cout << "wrote " << file << "\n";
   }
   if (results.partial) {
+    const bool asked = !kept.empty() || !files.faults().empty();
     throw Interrupted("interrupted; " + what_is_done(traces, facts.not_begun) +
-                      (kept.empty() ? "; no file was asked for" : "; kept as " + kept));
+                      (asked ? "" : "; no file was asked for") +
+                      (kept.empty() ? "" : "; kept as " + kept) +
+                      (files.faults().empty() ? "" : "; " + files.faults()));
   }
+  if (!files.faults().empty()) throw OutputError(files.faults());
 }
 
 }  // namespace

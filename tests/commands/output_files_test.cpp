@@ -78,6 +78,127 @@ TEST_CASE("what a stopped run left is only replaced when asked to") {
   CHECK(!std::filesystem::exists(bench.path("r.h5.partial")));
 }
 
+TEST_CASE("a symbolic link is followed, and what it leads to is replaced") {
+  const Bench bench;
+  const auto csv = [&](const std::string& name) { return " --csv '" + bench.path(name) + "' "; };
+  std::filesystem::create_directory(bench.path("real"));
+  std::ofstream(bench.path("real/r.csv")) << "of before";
+  std::filesystem::create_symlink("real/r.csv", bench.path("once.csv"));
+  std::filesystem::create_symlink("once.csv", bench.path("twice.csv"));
+  std::filesystem::create_symlink("real/new.csv", bench.path("to_new.csv"));
+  const std::string local = "--policy local --budget 8";
+  CHECK(bench.simulate(local + csv("twice.csv")).exit_code == 4);
+  CHECK(read_text(bench.path("real/r.csv")) == "of before");
+  for (const std::string name : {"twice.csv", "to_new.csv"}) {
+    CHECK(bench.simulate(local + csv(name) + "--overwrite").exit_code == 0);
+    CHECK(std::filesystem::is_symlink(bench.path(name)));
+  }
+  CHECK(std::filesystem::is_symlink(bench.path("once.csv")));
+  for (const std::string name : {"real/r.csv", "real/new.csv"}) {
+    CHECK(!std::filesystem::is_symlink(bench.path(name)));
+    CHECK_THAT(read_text(bench.path(name)), Catch::StartsWith("trace,policy,"));
+    CHECK(!std::filesystem::exists(bench.path(name + ".partial")));
+  }
+}
+
+TEST_CASE("devices and what lies in /proc are no files to replace") {
+  const Bench bench;
+  // A name in /dev that is none of the system's: were it replaced, nothing would be lost.
+  const std::filesystem::path link = "/dev/kvreplay-test-" + bench.folder_name();
+  std::ofstream(bench.path("target")) << "of before";
+  std::error_code error;
+  std::filesystem::create_symlink(bench.path("target"), link, error);
+  const auto refused = [&](const std::filesystem::path& path) {
+    INFO(path);
+    const auto run =
+        bench.simulate("--policy local --budget 8 --overwrite --csv '" + path.string() + "'");
+    CHECK(run.exit_code == 4);
+    CHECK_THAT(run.err, Contains("in /dev or /proc is not a regular file; choose another name"));
+  };
+  refused("/proc/self/fd/9");
+  refused("/dev/kvreplay-test-none");
+  if (error) return;  // not root
+  refused(link);
+  std::filesystem::create_symlink(link, bench.path("to_link"));
+  refused(bench.path("to_link"));
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(read_text(bench.path("target")) == "of before");
+  std::filesystem::remove(link);
+}
+
+TEST_CASE("a run takes its names at the start, and leaves none of them when it fails") {
+  const Bench bench;
+  const auto csv = bench.path("r.csv");
+  std::ofstream(csv + ".partial").close();  // of a run that was killed before it had results
+  CHECK(bench.simulate("--policy local --budget 8 --csv '" + csv + "'").exit_code == 0);
+  CHECK(!std::filesystem::exists(csv + ".partial"));
+  // A library's wrong answer comes in the middle of the run.
+  const auto run = bench.simulate("--policy-library '" + std::string(KVREPLAY_POLICY_LIBRARIES) +
+                                  "/faulty_bad_victim.so' --policy faulty --budget 8 --overwrite "
+                                  "--csv '" +
+                                  csv + "'");
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(read_text(csv), Catch::StartsWith("trace,policy,"));
+  CHECK(!std::filesystem::exists(csv + ".partial"));
+}
+
+/// Runs simulate with a policy that waits until the shell text `meanwhile` has made the file GO.
+ProgramRun wait_for(const Bench& bench, const std::string& options, const std::string& meanwhile) {
+  return run_kvreplay(
+      "--version >/dev/null; export KVREPLAY_WAIT='" + bench.path("GO") +
+      "'; '" KVREPLAY_EXECUTABLE "' simulate '" + bench.path("t.h5") + "' --policy-library '" +
+      KVREPLAY_POLICY_LIBRARIES + "/waiting_policy.so' --policy waiting --budget 8 --threads 1 " +
+      options + " >'" + bench.path("log") + "' 2>'" + bench.path("err") +
+      "' & pid=$!; while ! grep -q memory '" + bench.path("log") + "'; do sleep 0.01; done; " +
+      meanwhile + "; touch '" + bench.path("GO") + "'; wait $pid");
+}
+
+TEST_CASE("a second run with the names of one that goes on is refused at once") {
+  const Bench bench;
+  const auto csv = bench.path("r.csv");
+  const auto run = wait_for(bench, "--csv '" + csv + "'",
+                            "'" KVREPLAY_EXECUTABLE "' simulate '" + bench.path("t.h5") +
+                                "' --policy local --budget 8 --overwrite --csv '" + csv + "' 2>'" +
+                                bench.path("second") + "'; echo $? >'" + bench.path("code") + "'");
+  CHECK(run.exit_code == 0);
+  CHECK(read_text(bench.path("code")) == "4\n");
+  CHECK_THAT(read_text(bench.path("second")), Contains("in use by a writer"));
+  CHECK_THAT(read_text(csv), Contains("t.h5,waiting,"));
+}
+
+TEST_CASE("a file that comes up under a run's name costs neither it nor the results") {
+  const Bench bench;
+  const auto out = bench.path("s.h5");
+  const auto run = wait_for(bench, "--out '" + out + "' --csv '" + bench.path("s.csv") + "'",
+                            "echo mine >'" + out + "'");
+  CHECK(run.exit_code == 4);
+  CHECK_THAT(read_text(bench.path("err")),
+             Contains(out + ": a file of that name has come up meanwhile; the new one is kept as " +
+                      out + ".partial\n"));
+  CHECK(read_text(out) == "mine\n");
+  CHECK_THAT(read_text(bench.path("s.csv")), Catch::StartsWith("trace,policy,"));
+  CHECK(
+      run_kvreplay("report '" + out + ".partial' --out '" + bench.path("s.html") + "'").exit_code ==
+      0);
+}
+
+TEST_CASE("what cannot be written costs none of the other files") {
+  const Bench bench;
+  const SmallDisk disk(1);
+  if (!disk.ready()) return;
+  disk.fill(0);
+  const auto csv = bench.path("r.csv");
+  const auto run =
+      bench.simulate("--policy local,h2o --budget 10%:90%:2% --out '" + (disk / "r.h5").string() +
+                     "' --series '" + (disk / "r.series").string() + "' --csv '" + csv + "'");
+  CHECK(run.exit_code == 4);
+  CHECK_THAT(run.err, Contains("r.h5.partial: cannot write the file: the disk is full") &&
+                          Contains("; " + (disk / "r.series.partial").string() + ": cannot"));
+  CHECK_THAT(run.out,
+             Contains("mean mass_loss") && Contains("wrote " + csv) && !Contains("r.h5\n"));
+  CHECK_THAT(read_text(csv), Catch::StartsWith("trace,policy,"));
+}
+
 TEST_CASE("a full disk is one sentence, and nothing is left on it") {
   const Bench bench;
   const SmallDisk disk(1);
@@ -91,7 +212,8 @@ TEST_CASE("a full disk is one sentence, and nothing is left on it") {
                          (option == "--sets" ? "20%,40%" : "10%:90%:2%"));
       CHECK(run.exit_code == 4);
       CHECK(run.err == "kvreplay simulate: " + (disk / "r.partial").string() +
-                           ": cannot write the file: the disk is full\n");
+                           ": cannot write the file: the disk is full; free some space or write "
+                           "elsewhere\n");
       CHECK(!std::filesystem::exists(disk / "r.partial"));
     }
     std::filesystem::remove(disk / "ballast");

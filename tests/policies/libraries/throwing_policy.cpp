@@ -7,6 +7,10 @@ namespace {
 
 int object = 0;
 
+#ifdef THROWS_LOADING
+[[maybe_unused]] const int licence = []() -> int { throw std::runtime_error("no such licence"); }();
+#endif
+
 void* create(const kvreplay_setting*, const double*, char*, size_t) {
 #ifdef THROWS_CREATE
   throw std::runtime_error("no such table");
