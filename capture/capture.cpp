@@ -52,6 +52,7 @@ class Run {
     return std::move(result_);
   }
 
+  const CaptureResult& known() const { return result_; }
   std::string so_far() const {
     return std::to_string(model_.position()) + " of " + std::to_string(total_) + " tokens";
   }
@@ -172,14 +173,21 @@ TraceInfo plan_trace(const LlamaConfig& config, const CaptureRequest& request,
 }
 
 CaptureResult capture(Model& model, const Tokenizer& tokenizer, const CaptureRequest& request,
-                      Recorder* recorder, const RunControl& control) {
+                      Recorder* recorder, const RunControl& control, CaptureResult* known) {
   if (request.prompt.empty()) throw std::invalid_argument("the prompt has no tokens");
   Run run(model, tokenizer, request, recorder, control);
+  const auto tell = [&] {
+    if (known != nullptr) *known = run.known();
+  };
   try {
     return run.run();
   } catch (const Interrupted&) {
+    tell();
     throw Interrupted("interrupted after " + run.so_far() +
                       (recorder == nullptr ? "" : "; " + recorder->leftover()));
+  } catch (...) {
+    tell();
+    throw;
   }
 }
 

@@ -35,8 +35,9 @@ TraceInfo plan_trace(const LlamaConfig& config, const CaptureRequest& request,
 
 /// Runs the model and finishes the recorder's trace; `recorder` null: the same run unrecorded.
 /// Progress is in tokens. Throws as Model::forward(), Recorder and TraceWriter do; Interrupted says
-/// what is left.
+/// what is left. Where it throws, `known` has the result as far as it goes.
 CaptureResult capture(Model& model, const Tokenizer& tokenizer, const CaptureRequest& request,
-                      Recorder* recorder, const RunControl& control);
+                      Recorder* recorder, const RunControl& control,
+                      CaptureResult* known = nullptr);
 
 }  // namespace kvreplay

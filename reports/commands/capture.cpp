@@ -10,6 +10,7 @@
 #include <iomanip>
 #include <iostream>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <sstream>
 
@@ -146,14 +147,27 @@ void print(const std::string& label, const std::string& value) {
   std::cout << std::left << std::setw(11) << label << value << std::endl;
 }
 
-void write_log_probabilities(const std::string& path, bool overwrite, const CaptureResult& result) {
+void write_log_probabilities(OutputFile& file, const CaptureResult& result, bool whole) {
   std::ostringstream out;
   out << "position,token,log_probability\n" << std::setprecision(9);
   for (std::size_t i = 0; i < result.log_probabilities.size(); ++i)
     out << i + 1 << "," << result.tokens[i + 1] << "," << result.log_probabilities[i] << "\n";
-  OutputFile file(path, overwrite);
   file.write(out.str());
-  file.finish();
+  file.finish(whole);
+}
+
+/// Keeps what is known of a capture that ended early, and says so behind `why`.
+std::string keep_log_probabilities(OutputFile& file, const CaptureResult& known,
+                                   const std::string& why) {
+  const std::size_t count = known.log_probabilities.size();
+  if (count == 0) return why;
+  try {
+    write_log_probabilities(file, known, false);
+  } catch (const OutputError& error) {
+    return why + "; " + error.what();
+  }
+  return why + "; " + partial_of(file.path()).string() + " keeps " + std::to_string(count) +
+         (count == 1 ? " log-probability" : " log-probabilities");
 }
 
 void print_result(const po::variables_map& options, const CaptureRequest& request,
@@ -224,6 +238,9 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   check_context(options, config, request);
   const bool overwrite = options["overwrite"].as<bool>();
   for (const auto& output : outputs) check_output(output.path, overwrite);
+  std::optional<OutputFile> log_probabilities;
+  if (options.count("logprobs") > 0)
+    log_probabilities.emplace(options["logprobs"].as<std::string>(), overwrite);
 
   std::ostringstream decoding;
   if (request.temperature == 0)
@@ -263,12 +280,18 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   info.model_sha256 = hash.get();
   std::optional<Recorder> recorder;
   if (record) recorder.emplace(out, info, overwrite);
-  const CaptureResult result =
-      capture(model, *tokenizer, request, record ? &*recorder : nullptr, control);
+  CaptureResult result;
+  try {
+    result = capture(model, *tokenizer, request, record ? &*recorder : nullptr, control, &result);
+  } catch (const Interrupted& error) {
+    if (!log_probabilities) throw;
+    throw Interrupted(keep_log_probabilities(*log_probabilities, result, error.what()));
+  } catch (const OutputError& error) {
+    if (!log_probabilities) throw;
+    throw OutputError(keep_log_probabilities(*log_probabilities, result, error.what()));
+  }
 
   print_result(options, request, result, *tokenizer);
-  if (options.count("logprobs") > 0)
-    write_log_probabilities(options["logprobs"].as<std::string>(), overwrite, result);
   if (record) {
     std::error_code error;
     const auto bytes = std::filesystem::file_size(out, error);
@@ -279,6 +302,7 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
          << " s)";
     print("wrote", text.str());
   }
+  if (log_probabilities) write_log_probabilities(*log_probabilities, result, true);
 }
 
 }  // namespace
@@ -293,7 +317,8 @@ Command capture_command() {
       "token\n"
       "at a time, and records every attention row of the chosen layers and heads on the way.\n"
       "Weights are dequantised to fp32 once; scores, softmax and the KV cache are fp32.\n"
-      "Ctrl-C leaves TRACE.h5.partial with all rows that were whole by then.\n\n"
+      "Ctrl-C leaves TRACE.h5.partial with all rows that were whole by then, and the file of\n"
+      "--logprobs likewise.\n\n"
       "  kvreplay capture --model smollm2.gguf --text book.txt --max-tokens 1024 --generate 64 "
       "\\\n      --out run.h5\n"
       "  kvreplay capture --model smollm2.gguf --tokens 1,450,3118 --layers 0,10-19 --heads 0-2 "

@@ -188,6 +188,29 @@ TEST_CASE("outputs that cannot be written") {
   CHECK(std::filesystem::is_empty(disk.path()));
 }
 
+TEST_CASE("the log-probabilities of an interrupted capture are kept") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  const std::string csv = (folder / "p.csv").string();
+  const std::string command =
+      std::string("'") + KVREPLAY_EXECUTABLE + "' capture --model" +
+      in_quotes(stories / "stories260K.gguf") +
+      "--tokens 1 --generate 6000 --ignore-eos --beyond-context --no-record --logprobs" +
+      in_quotes(csv) + ">/dev/null 2>" + in_quotes(folder / "err") + "& pid=$!; while [ ! -e" +
+      in_quotes(csv + ".partial") + "]; do sleep 0.01; done; sleep 0.5; kill -INT $pid; wait $pid";
+  const int status = std::system(command.c_str());
+  CHECK(WEXITSTATUS(status) == 130);
+  const std::string known = read_text(csv + ".partial");
+  CHECK(known.starts_with("position,token,log_probability\n1,"));
+  CHECK(!std::filesystem::exists(csv));
+  const auto count = std::count(known.begin(), known.end(), '\n') - 1;
+  CHECK_THAT(read_text(folder / "err"),
+             Contains("interrupted after ") &&
+                 Contains("; " + csv + ".partial keeps " + std::to_string(count) +
+                          (count == 1 ? " log-probability\n" : " log-probabilities\n")));
+}
+
 TEST_CASE("Ctrl-C leaves the whole rows and says so") {
   const auto stories = shared_or_skip("data/stories260K");
   if (stories.empty()) return;
