@@ -1,8 +1,10 @@
 #include "policies/user_policy.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <array>
+#include <fstream>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
@@ -14,11 +16,26 @@
 namespace kvreplay {
 namespace {
 
+/// The library that this thread is in; null: none. Ends before a call's exceptions are looked at.
+thread_local const std::string* in_call = nullptr;
+
+class InCall {
+ public:
+  explicit InCall(const std::string& library) : before_(std::exchange(in_call, &library)) {}
+  ~InCall() { in_call = before_; }
+  InCall(const InCall&) = delete;
+  InCall& operator=(const InCall&) = delete;
+
+ private:
+  const std::string* before_;
+};
+
 /// Makes a call into a library; an exception that comes out of it is the library's fault.
 template <class Call>
 auto call_library(const std::string& library, const char* function, Call call) {
   std::string thrown = "something that is no std::exception";
   try {
+    const InCall here(library);
     return call();
   } catch (const std::exception& error) {
     thrown = "an exception: " + std::string(error.what());
@@ -191,6 +208,30 @@ std::string or_empty(const char* text) {
   return text == nullptr ? "" : text;
 }
 
+/// Whether less is there of a library than its headers say: loading that would end the program.
+/// What is no library of this machine is left to the system to refuse.
+bool cut_short(const std::filesystem::path& library) {
+  std::ifstream file(library, std::ios::binary);
+  std::error_code error;
+  const std::uint64_t size = std::filesystem::file_size(library, error);
+  ElfW(Ehdr) header;
+  if (error || !file.read(reinterpret_cast<char*>(&header), sizeof header)) return false;
+  const std::string_view magic(reinterpret_cast<const char*>(header.e_ident), SELFMAG);
+  constexpr unsigned char kClass = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
+  if (magic != ELFMAG || header.e_ident[EI_CLASS] != kClass) return false;
+  const auto beyond = [size](std::uint64_t offset, std::uint64_t bytes) {
+    return offset > size || bytes > size - offset;
+  };
+  if (beyond(header.e_shoff, std::uint64_t{header.e_shnum} * header.e_shentsize)) return true;
+  file.seekg(static_cast<std::streamoff>(header.e_phoff));
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    ElfW(Phdr) part;
+    if (!file.read(reinterpret_cast<char*>(&part), sizeof part)) return true;
+    if (part.p_type == PT_LOAD && beyond(part.p_offset, part.p_filesz)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string load_policy_library(const std::filesystem::path& library) {
@@ -200,7 +241,12 @@ std::string load_policy_library(const std::filesystem::path& library) {
   if (library.empty()) refuse("a file name is needed");
   // Without a slash the system would look for it in its own folders.
   const std::string path = std::filesystem::absolute(library).string();
-  void* const loaded = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (cut_short(path)) refuse("the file is cut short or damaged; build it again");
+  const std::string name = library.string();
+  void* const loaded = [&] {
+    const InCall here(name);  // its constructors run
+    return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }();
   if (loaded == nullptr) refuse(or_empty(::dlerror()));
   using Entry = const kvreplay_policy* (*)();
   const auto entry = reinterpret_cast<Entry>(::dlsym(loaded, "kvreplay_policy_entry"));
@@ -235,6 +281,10 @@ std::string load_policy_library(const std::filesystem::path& library) {
   }
   const Registration registration(std::move(described));
   return policy->name;
+}
+
+std::string policy_library_in_call() {
+  return in_call == nullptr ? "" : *in_call;
 }
 
 void check_policy_libraries() {

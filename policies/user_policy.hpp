@@ -12,6 +12,10 @@ namespace kvreplay {
 /// for exceptions that come out of the library.
 std::string load_policy_library(const std::filesystem::path& library);
 
+/// The library whose code this thread is running, as it was named; empty: none. For those who find
+/// the program ended by it.
+std::string policy_library_in_call();
+
 /// For after the last policy object is gone, where nothing could be thrown: throws likewise if
 /// destroy() of any library let an exception out.
 void check_policy_libraries();

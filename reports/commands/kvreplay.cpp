@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "policies/nearest_name.hpp"
+#include "policies/user_policy.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/exit_codes.hpp"
 #include "reports/commands/help.hpp"
@@ -32,6 +33,12 @@ void stop_on_signals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends the program at once
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A terminal that closes says so more than once, from the system and from its shell. Where the
+  // signal is ignored, as under nohup, it stays so.
+  struct sigaction hangup = {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  action.sa_flags = 0;
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   // A reader of the output that leaves (`| head`) must not end the work: writing then fails with
   // EPIPE and run() says so after the results are safe.
   std::signal(SIGPIPE, SIG_IGN);
@@ -46,7 +53,8 @@ std::string one_line(const std::string& message) {
          printable(message.substr(message.size() - kEnd));
 }
 
-/// What cannot be caught in run(), such as a thread that the system refuses to a library.
+/// What cannot be caught in run(), such as a thread that the system refuses to a library, or what a
+/// policy library throws while it is loaded.
 [[noreturn]] void end_on_fault() {
   std::string what = "of an unknown kind";
   if (const auto fault = std::current_exception()) {
@@ -57,9 +65,28 @@ std::string one_line(const std::string& message) {
     } catch (...) {  // NOLINT(bugprone-empty-catch): there is no text to it
     }
   }
+  if (const std::string library = policy_library_in_call(); !library.empty()) {
+    std::cerr << "kvreplay: policy library " << printable(library)
+              << ": it threw an exception where none may be thrown, such as while it is loaded: "
+              << what << std::endl;
+    std::_Exit(kUsage);
+  }
   std::cerr << "kvreplay: unexpected fault: " << what
             << "; if the system has no threads left, fewer --threads may do" << std::endl;
   std::_Exit(kUnexpected);
+}
+
+std::atomic<bool> finished{false};
+
+/// A policy library may end the program behind run()'s back, and its exit code would be success.
+void end_on_foreign_exit() {
+  if (finished.load()) return;
+  const std::string library = policy_library_in_call();
+  std::cerr << "kvreplay: "
+            << (library.empty() ? "a library" : "policy library " + printable(library))
+            << " ended the program by exit(), without results; let it return an error instead"
+            << std::endl;
+  std::_Exit(kUsage);
 }
 
 /// Files are mapped into memory: where one shrinks or its disk fails meanwhile, touching it raises
@@ -142,14 +169,23 @@ std::vector<Command> family(const std::vector<Command>& commands, const std::str
 
 void run_command(const Command& command, const std::vector<std::string>& arguments) {
   po::variables_map options;
-  po::store(
-      po::command_line_parser(arguments)
-          .options(command.options)
-          .positional(command.positional)
-          // No abbreviations: a script must not change its meaning when an option is added.
-          .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
-          .run(),
-      options);
+  try {
+    po::store(
+        po::command_line_parser(arguments)
+            .options(command.options)
+            .positional(command.positional)
+            // No abbreviations: a script must not change its meaning when an option is added.
+            .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
+            .run(),
+        options);
+  } catch (const po::multiple_occurrences& error) {
+    const std::string name = error.get_option_name();
+    const auto* option =
+        command.options.find_nothrow(name.substr(name.find_first_not_of('-')), false);
+    if (option == nullptr || !option->format_parameter().starts_with("LIST")) throw;
+    throw std::invalid_argument(std::string(error.what()) +
+                                "; put commas between the entries of its list");
+  }
   if (!command.operand.empty() && options.count(command.positional.name_for_position(0)) == 0)
     throw std::invalid_argument("give " + command.operand);
   po::notify(options);
@@ -236,5 +272,8 @@ int main(int argc, char** argv) {
   std::set_terminate(kvreplay::commands::end_on_fault);
   kvreplay::commands::stop_on_signals();
   kvreplay::commands::handle_faults_of_files();
-  return kvreplay::commands::run({argv + 1, argv + argc});
+  std::atexit(kvreplay::commands::end_on_foreign_exit);
+  const int code = kvreplay::commands::run({argv + 1, argv + argc});
+  kvreplay::commands::finished.store(true);
+  return code;
 }

@@ -8,6 +8,7 @@
 #include "reports/commands/policy_libraries.hpp"
 #include "reports/policy_sources.hpp"
 #include "reports/text_table.hpp"
+#include "traces/quoted.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -36,7 +37,7 @@ struct Entry {
 Entry entry_of(const PolicyEntry& policy) {
   std::string needs = "needs " + names(policy.needs);
   if (!policy.scopes.empty()) needs += "; only --scope " + names(policy.scopes);
-  return {policy.name, policy.summary, policy.note, policy.parameters, needs};
+  return {policy.name, printable(policy.summary), printable(policy.note), policy.parameters, needs};
 }
 
 Entry entry_of(const Part& part) {
@@ -45,8 +46,9 @@ Entry entry_of(const Part& part) {
 }
 
 void print_parameter(const Parameter& parameter) {
-  std::cout << "    " << parameter.name << "  " << parameter.meaning << "\n        "
-            << parameter.range() << "; default: " << parameter.default_words << "\n";
+  std::cout << "    " << printable(parameter.name) << "  " << printable(parameter.meaning)
+            << "\n        " << parameter.range() << "; default: " << parameter.default_words
+            << "\n";
 }
 
 void print_in_full(const Entry& entry) {
@@ -97,7 +99,7 @@ void print_in_short(const Entry& entry) {
   for (const auto& parameter : entry.parameters) {
     const auto& otherwise = parameter.default_words;
     const bool one_word = otherwise.find(' ') == std::string::npos;
-    takes += (takes.empty() ? "" : ", ") + parameter.name +
+    takes += (takes.empty() ? "" : ", ") + printable(parameter.name) +
              (one_word ? "=" + otherwise : " (" + otherwise + ")");
   }
   if (!entry.needs.empty()) takes += (takes.empty() ? "" : "; ") + entry.needs;

@@ -14,6 +14,7 @@
 #include "simulator/coverage.hpp"
 #include "simulator/metrics.hpp"
 #include "simulator/tabulate.hpp"
+#include "traces/quoted.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -321,7 +322,8 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
     std::cout << (line.axes.empty() ? "" : ")") << "\n";
     const auto& entry = *plan.cells[line.cells.begin()->second].policy.entry;
     const bool as_published = entry.published_scope == plan.scope && plan.pooling == Pooling::mean;
-    if (!entry.note.empty() && !as_published) std::cout << "           " << entry.note << "\n";
+    if (!entry.note.empty() && !as_published)
+      std::cout << "           " << printable(entry.note) << "\n";
     for (const auto& [tokens, cell] : line.cells) {
       const Traits& traits = plan.cells[cell].traits;
       const std::uint32_t held = traits.capacity;

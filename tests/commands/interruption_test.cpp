@@ -38,6 +38,29 @@ TEST_CASE("Ctrl-C leaves results that are marked partial") {
   CHECK(!std::filesystem::exists(out));
 }
 
+TEST_CASE("a terminal that closes, more than once, is Ctrl-C; under nohup it is nothing") {
+  const TemporaryFolder folder;
+  const auto trace = (folder / "t.h5").string();
+  REQUIRE(run_kvreplay("trace synth --tokens 128 --layers 64 --heads 32 --out '" + trace + "'")
+              .exit_code == 0);
+  const auto run = [&](const std::string& name, const std::string& before,
+                       const std::string& policies) {
+    const auto log = "'" + (folder / (name + ".log")).string() + "'";
+    const std::string script =
+        before + "'" KVREPLAY_EXECUTABLE "' simulate '" + trace + "' --policy " + policies +
+        " --threads 1 --detail overall --out '" + (folder / name).string() + "' >" + log + " 2>'" +
+        (folder / "err").string() + "' & pid=$!; while ! grep -q memory " + log +
+        "; do sleep 0.01; done; sleep 0.6; kill -HUP $pid; sleep 0.01; kill -HUP $pid; wait $pid";
+    const int status = std::system(script.c_str());
+    return WEXITSTATUS(status);
+  };
+  CHECK(run("r.h5", "", "topk-row,h2o,tova,random --budget 5%:95%:5%") == 130);
+  CHECK(read_hdf5_results(folder / "r.h5.partial").partial);
+  CHECK(!std::filesystem::exists(folder / "r.h5"));
+  CHECK(run("nohup.h5", "trap '' HUP; ", "topk-row,h2o,tova,random --budget 10%:90%:20%") == 0);
+  CHECK(!read_hdf5_results(folder / "nohup.h5").partial);
+}
+
 TEST_CASE(
     "every file of an interrupted run is kept as .partial, and those of before are not lost") {
   const Bench bench;

@@ -178,5 +178,44 @@ TEST_CASE("a library that throws is named, and no results are written") {
   }
 }
 
+TEST_CASE("a library that ends the program, or cannot be loaded, is named") {
+  const Bench bench;
+  const auto library = [](const std::string& name) {
+    return std::string(KVREPLAY_POLICY_LIBRARIES) + "/" + name + ".so";
+  };
+  const auto csv = bench.path("r.csv");
+  const auto exits = bench.simulate("--policy-library '" + library("exiting_policy") +
+                                    "' --policy exiting --budget 8 --csv '" + csv + "'");
+  CHECK(exits.exit_code == 2);
+  CHECK_THAT(exits.err, Contains("policy library " + library("exiting_policy") +
+                                 " ended the program by exit(), without results"));
+  CHECK(!std::filesystem::exists(csv));
+  const auto throws =
+      run_kvreplay("policies --policy-library '" + library("throwing_loading") + "'");
+  CHECK(throws.exit_code == 2);
+  CHECK_THAT(throws.err, Contains("policy library " + library("throwing_loading") + ": ") &&
+                             Contains("while it is loaded: no such licence\n") &&
+                             !Contains("threads"));
+  const auto whole = read_text(library("fading_attention"));
+  for (const std::size_t bytes : {std::size_t{100}, whole.size() / 2, whole.size() - 1}) {
+    INFO(bytes);
+    std::ofstream(bench.path("cut.so"), std::ios::binary) << whole.substr(0, bytes);
+    const auto cut = run_kvreplay("policies --policy-library '" + bench.path("cut.so") + "'");
+    CHECK(cut.exit_code == 2);
+    CHECK_THAT(cut.err, Contains("policy library " + bench.path("cut.so") +
+                                 ": the file is cut short or damaged"));
+  }
+}
+
+TEST_CASE("what a library says of itself cannot steer a terminal") {
+  const std::string options =
+      "--policy-library '" + std::string(KVREPLAY_POLICY_LIBRARIES) + "/exiting_policy.so' ";
+  for (const std::string asked : {"", "exiting "}) {
+    const auto run = run_kvreplay("policies " + asked + options);
+    CHECK(run.exit_code == 0);
+    CHECK_THAT(run.out, Contains("rings\\x07\\nand \\x1b[31mpaints\n"));
+  }
+}
+
 }  // namespace
 }  // namespace kvreplay::testing
