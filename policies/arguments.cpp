@@ -38,6 +38,12 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
   return text;
 }
 
+/// All digits: 1e+09 is not how a whole number may be given.
+std::string whole_text(double number) {
+  constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
+  return std::to_string(std::isinf(number) ? kMost : static_cast<std::uint64_t>(number));
+}
+
 }  // namespace
 
 std::optional<Amount> parse_amount(std::string_view text) {
@@ -69,9 +75,7 @@ std::string Parameter::range() const {
     case Kind::amount:
       return "a count of tokens, or a share of the budget, such as 0.5 (below 1) or 50%";
     case Kind::integer:
-      return "a whole number from " + number_text(least) + " to " +
-             (std::isinf(most) ? std::to_string(std::numeric_limits<std::uint64_t>::max())
-                               : number_text(most));
+      return "a whole number from " + whole_text(least) + " to " + whole_text(most);
     case Kind::real:
       return std::isinf(most) ? "a number of at least " + number_text(least)
                               : "a number from " + number_text(least) + " to " + number_text(most);

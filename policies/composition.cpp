@@ -142,7 +142,8 @@ std::vector<std::uint32_t> tokens_of(std::string_view policy, const std::vector<
   if (sum > budget.tokens) {
     throw std::invalid_argument("policy " + std::string(policy) + ": " + listed(given) +
                                 " exceed the budget of " + std::to_string(budget.tokens) +
-                                " tokens; lower them, give shares of the budget below 1, or raise "
+                                (budget.tokens == 1 ? " token" : " tokens") +
+                                "; lower them, give shares of the budget below 1, or raise "
                                 "the budget");
   }
   const auto find = [&](auto wanted) {
@@ -157,12 +158,13 @@ std::vector<std::uint32_t> tokens_of(std::string_view policy, const std::vector<
   if (rest < claims.size()) {
     tokens[rest] += budget.tokens - static_cast<std::uint32_t>(sum);
   } else if (sum == 0) {
-    throw std::invalid_argument("policy " + std::string(policy) + ": " + listed(names) +
-                                (claims.size() == 1   ? " comes"
-                                 : claims.size() == 2 ? " both come"
-                                                      : " all come") +
-                                " to 0 tokens at a budget of " + std::to_string(budget.tokens) +
-                                (claims.size() == 1 ? "; raise it" : "; leave one of them out"));
+    throw std::invalid_argument(
+        "policy " + std::string(policy) + ": " + listed(names) +
+        (claims.size() == 1   ? " comes"
+         : claims.size() == 2 ? " both come"
+                              : " all come") +
+        " to 0 tokens at a budget of " + std::to_string(budget.tokens) +
+        (claims.size() == 1 ? "; raise it" : "; raise it, or give one of them no amount"));
   }
   return tokens;
 }

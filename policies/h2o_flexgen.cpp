@@ -98,10 +98,10 @@ std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& set
   const std::uint32_t heavy =
       asked ? asked->of(setting.budget) : static_cast<std::uint32_t>((budget + 1) / 2);
   if (heavy == 0 || 2 * std::uint64_t{heavy} - 1 > budget) {
-    throw std::invalid_argument("policy h2o-flexgen: heavy " + std::to_string(heavy) +
-                                " at a budget of " + std::to_string(budget) +
-                                " tokens: it holds 2 heavy - 1 tokens, so heavy is 1 to " +
-                                std::to_string((budget + 1) / 2));
+    throw std::invalid_argument(
+        "policy h2o-flexgen: heavy " + std::to_string(heavy) + " at a budget of " +
+        std::to_string(budget) + (budget == 1 ? " token" : " tokens") +
+        ": it holds 2 heavy - 1 tokens, so heavy is 1 to " + std::to_string((budget + 1) / 2));
   }
   const std::string precision = arguments.choice("precision", "fp64");
   return std::make_unique<FlexgenH2o>(

@@ -69,7 +69,8 @@ std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& set
     throw std::invalid_argument("policy nacl: sinks " + std::to_string(parts.sinks) + ", recent " +
                                 std::to_string(parts.recent) + " and drawn " +
                                 std::to_string(drawn) + " exceed the budget of " +
-                                std::to_string(budget.tokens) + " tokens; lower them");
+                                std::to_string(budget.tokens) +
+                                (budget.tokens == 1 ? " token" : " tokens") + "; lower them");
   }
   parts.ranked = budget.tokens - static_cast<std::uint32_t>(given);
   const auto window = static_cast<std::uint32_t>(

@@ -61,7 +61,8 @@ std::unique_ptr<RowChoice> make(const Arguments& arguments, const Setting& setti
     pattern.recent = recent ? recent->of(setting.budget) : budget - budget / 2;
     if (pattern.recent > budget) {
       throw std::invalid_argument("policy strided: recent " + std::to_string(pattern.recent) +
-                                  " exceeds the budget of " + std::to_string(budget) + " tokens");
+                                  " exceeds the budget of " + std::to_string(budget) +
+                                  (budget == 1 ? " token" : " tokens"));
     }
     while (pattern.most_seen(n) > budget) ++pattern.stride;
   }

@@ -32,8 +32,8 @@ NeededRule parse_rule(std::string_view text) {
   const bool has_value = colon != std::string_view::npos;
   const auto word = text.substr(0, colon);
   const auto value = has_value ? text.substr(colon + 1) : std::string_view();
-  const auto fail = [&](std::string_view why) {
-    throw std::invalid_argument("needed set " + in_quotes(text) + ": " + std::string(why));
+  const auto fail = [&](const std::string& why) {
+    throw std::invalid_argument("needed set " + in_quotes(text) + ": " + why);
   };
   NeededRule rule;
   const auto kind = std::find_if(kKinds.begin(), kKinds.end(),
@@ -52,7 +52,8 @@ NeededRule parse_rule(std::string_view text) {
     case NeededRule::Kind::top:
       rule.count = 4;
       if (has_value && !(parse_whole(value, rule.count) && rule.count > 0)) {
-        fail("the count must be a whole number above 0");
+        fail("the count must be a whole number from 1 to " +
+             std::to_string(std::numeric_limits<decltype(rule.count)>::max()));
       }
       break;
     case NeededRule::Kind::mean:

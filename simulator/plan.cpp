@@ -229,6 +229,28 @@ void check_prompt(const ReplayPlan& plan, const Traits& traits, std::string_view
       (plan.tokens == 1 ? "one token only; take a longer trace" : lacks + advice));
 }
 
+/// A replay that measures nothing is refused before it takes its time.
+void check_measured(const ReplayPlan& plan) {
+  const std::string n = std::to_string(plan.tokens);
+  if (plan.steps == Steps::decoded && plan.prompt_tokens >= plan.tokens) {
+    const std::string most = std::to_string(plan.tokens - 1);
+    throw std::invalid_argument(
+        "--steps decoded: no token of " + plan.trace + " is decoded, as its prompt has all " + n +
+        (plan.tokens == 1 ? "; take --steps all"
+                          : "; give the length of the prompt, --prompt-len 1" +
+                                (plan.tokens == 2 ? "" : " to " + most) + ", or --steps all"));
+  }
+  const bool measured = std::any_of(plan.cells.begin(), plan.cells.end(), [&](const auto& cell) {
+    return first_measured(plan, cell) < plan.tokens || loses_nothing(plan, cell);
+  });
+  if (measured) return;
+  throw std::invalid_argument(
+      plan.trace + ": no step would be measured, as at a budget of all " + n +
+      " tokens none is active, and " +
+      (plan.cells.size() == 1 ? "the policy does not hold" : "none of the policies holds") +
+      " them all; take a budget below " + n + " or --steps all");
+}
+
 }  // namespace
 
 std::string_view name(Steps steps) {
@@ -315,6 +337,7 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
       if (!known) plan.cells.push_back(std::move(cell));
     }
   }
+  check_measured(plan);
   return plan;
 }
 
@@ -341,6 +364,11 @@ std::uint32_t full_rows(const ReplayPlan& plan, const Traits& traits) {
 
 bool holds_all(const ReplayPlan& plan, const Traits& traits) {
   return traits.capacity >= plan.tokens && !traits.leaves_room;
+}
+
+bool loses_nothing(const ReplayPlan& plan, const CellPlan& cell) {
+  return plan.steps != Steps::all && cell.budget.budget.tokens >= plan.tokens &&
+         holds_all(plan, cell.traits);
 }
 
 std::uint32_t first_measured(const ReplayPlan& plan, const CellPlan& cell) {

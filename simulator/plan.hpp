@@ -110,7 +110,7 @@ struct ReplayPlan {
 /// Throws std::invalid_argument for whatever the trace or a policy cannot serve: budgets above n,
 /// layers and heads that are not recorded, a group or layer of which heads are missing at their
 /// scope or for their union, a policy's unmet need, a policy that cannot be held to the visible
-/// tokens asked for.
+/// tokens asked for, steps of which there are none.
 ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace, const ReplayRequest& request);
 
 /// Where the policy object of a cell stands for one unit; see Setting.
@@ -122,6 +122,10 @@ std::uint32_t full_rows(const ReplayPlan& plan, const Traits& traits);
 
 /// Whether every token of the sequence stays to its end.
 bool holds_all(const ReplayPlan& plan, const Traits& traits);
+
+/// Whether a cell's losses are 0 although no step counts: at a budget of n, no step finds a cache
+/// full that holds the whole sequence.
+bool loses_nothing(const ReplayPlan& plan, const CellPlan& cell);
 
 /// The first step whose samples count for a cell.
 std::uint32_t first_measured(const ReplayPlan& plan, const CellPlan& cell);

@@ -45,13 +45,11 @@ void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Results& res
     row.scope = name(plan.scope);
     row.budget = results.text(cell.budget.text);
     row.budget_tokens = cell.budget.budget.tokens;
-    // A cache that holds the whole sequence loses nothing, though no step finds it full.
-    const bool loses_nothing = plan.steps != Steps::all && row.budget_tokens >= plan.tokens &&
-                               holds_all(plan, cell.traits);
+    const bool lost_nothing = loses_nothing(plan, cell);
     for (const auto metric : metric_texts) {
       row.metric = metric;
       auto& added = columns.emplace_back();
-      added.shows_nothing_lost = loses_nothing && is_loss(metric);
+      added.shows_nothing_lost = lost_nothing && is_loss(metric);
       for (std::size_t i = 0; i < kStatistics.size(); ++i) {
         row.statistic = kStatistics[i];
         added.shared[i] = results.rows.shared_columns(row);

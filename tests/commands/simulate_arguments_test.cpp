@@ -35,6 +35,19 @@ TEST_CASE("simulate refuses wrong arguments with a sentence") {
   refused("--scope city", "unknown scope \"city\" (head, group, layer, all)");
   refused("--steps some", "active, decoded, all");
   refused("--needed most", "threshold:F");
+  refused("--needed top:4294967296", "the count must be a whole number from 1 to 4294967295");
+  refused("--policy local --policy h2o", "more than once; put commas between the entries");
+  refused("--policy simlayerkv:window=1e+09", "is not a whole number from 1 to 1000000000\n");
+  refused("--policy h2o:heavy=2 --budget 1", "exceed the budget of 1 token;");
+  refused("--policy recent:0.25+sinks:0.25+heavy:0.25 --budget 1",
+          "all come to 0 tokens at a budget of 1; raise it, or give one of them no amount");
+  refused("--steps decoded",
+          "no token of t.h5 is decoded, as its prompt has all 96; give the "
+          "length of the prompt, --prompt-len 1 to 95, or --steps all");
+  refused(
+      "--policy fixed,strided --budget 100%",
+      "as at a budget of all 96 tokens none is active, and none of the policies holds them all; "
+      "take a budget below 96 or --steps all");
   refused("--detail none", "overall, layer, head");
   refused("--match size", "unknown match \"size\" (budget, visible)");
   refused("--match visible --policy local --budget 1", "cannot be held to 1 visible token");
@@ -47,6 +60,18 @@ TEST_CASE("simulate refuses wrong arguments with a sentence") {
     refused(std::string("--seed=") + seed, "must be a whole number from 0 to 18446744073709551615");
   CHECK_THAT(run_kvreplay("simulate").err, Contains("give at least one trace (T.h5)"));
   CHECK(run_kvreplay("simulate").exit_code == 2);
+}
+
+TEST_CASE("the advice of refusals works") {
+  const Bench bench;
+  for (const auto* options :
+       {"--policy recent:0.25+sinks:0.25+heavy --budget 1", "--steps decoded --prompt-len 95",
+        "--policy recent:0.25+sinks:0.25+heavy:0.25 --budget 4",
+        "--policy fixed,strided --budget 95", "--policy fixed,strided --budget 96 --steps all",
+        "--policy simlayerkv:window=1 --prompt-len 48"}) {
+    INFO(options);
+    CHECK(bench.simulate(options).exit_code == 0);
+  }
 }
 
 }  // namespace
