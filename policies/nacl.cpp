@@ -21,7 +21,8 @@ namespace {
 /// order in which they are drawn.
 class DrawnSums final : public ColumnSums {
  public:
-  DrawnSums(std::uint32_t first_row, std::uint32_t prompt_tokens, Parts parts, std::uint64_t seed)
+  DrawnSums(std::uint32_t first_row, std::uint32_t prompt_tokens, const Parts& parts,
+            std::uint64_t seed)
       : ColumnSums(first_row, prompt_tokens), parts_(parts), random_(seed) {}
 
   std::vector<double> result() override {
