@@ -18,7 +18,7 @@ RopeTable::RopeTable(const RopeConfig& config, std::uint32_t positions)
 }
 
 void RopeTable::rotate(float* vector, std::uint32_t position) const {
-  const float* turn = &turns_[std::size_t{position} * pairs_ * 2];
+  const float* turn = turns_.data() + std::size_t{position} * pairs_ * 2;
   for (std::uint32_t pair = 0; pair < pairs_; ++pair, vector += 2, turn += 2) {
     const float x = vector[0];
     const float y = vector[1];
