@@ -199,7 +199,7 @@ std::string fault(const kvreplay_policy* policy) {
     return "its policy counts parameters but lists none";
   }
   for (std::uint32_t i = 0; i < policy->parameter_count; ++i) {
-    if (const auto wrong = fault(*policy, i); !wrong.empty()) return wrong;
+    if (auto wrong = fault(*policy, i); !wrong.empty()) return wrong;
   }
   return "";
 }

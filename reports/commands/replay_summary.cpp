@@ -308,7 +308,10 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
   }
   std::string common;
   for (const auto& [question, answer] : common_axes(plan.match)) {
-    common += (common.empty() ? "" : "; ") + question + " " + answer;
+    if (!common.empty()) common += "; ";
+    common += question;
+    common += ' ';
+    common += answer;
   }
   std::cout << "  unless said: " << common << "\n";
   for (const auto& line : policy_lines(plan)) {
