@@ -38,7 +38,7 @@ json traces_of(const json& manifest) {
 }  // namespace
 
 Coverage coverage_of(const json& manifest, bool partial, std::string_view trace) {
-  const Coverage whole{false, "the replayed layers and heads"};
+  Coverage whole{false, "the replayed layers and heads"};
   if (!partial) return whole;
   for (const auto& entry : traces_of(manifest)) {
     if (text_or_empty(entry, "file") != trace || !entry.contains("units_done")) continue;

@@ -140,9 +140,10 @@ void check_alike(std::span<const ReportSource> sources, std::span<const json> ma
       for (std::size_t other = 0; other < source; ++other) {
         if (!trace_names(manifests[other]).contains(trace)) continue;
         const auto refuse = [&](const std::string& why) {
-          throw std::invalid_argument(sources[source].name + ": " + trace +
-                                      " is not replayed as in " + sources[other].name + ": " + why +
-                                      "; each needs a report of its own");
+          std::string text = sources[source].name;
+          text.append(": ").append(trace).append(" is not replayed as in ");
+          text.append(sources[other].name).append(": ").append(why);
+          throw std::invalid_argument(text + "; each needs a report of its own");
         };
         if (const auto fact = differing_fact(manifests[source], manifests[other], trace);
             !fact.empty()) {

@@ -12,20 +12,24 @@ using nlohmann::json;
 using Settings = std::map<std::string, std::string>;  // as JSON, by key or path of keys
 
 /// Of the run, not of its numbers; traces and cells are lists of which one entry counts.
-const std::set<std::string_view> kNoSettings = {"command", "started",     "seconds",
+const std::set<std::string_view> no_settings = {"command", "started",     "seconds",
                                                 "threads", "libraries",   "traces",
                                                 "cells",   "unless_said", "not_begun"};
 
 void add(const json& value, const std::string& name, Settings& settings) {
   if (value.is_object()) {
-    for (const auto& [key, item] : value.items()) add(item, name + " " + key, settings);
+    for (const auto& [key, item] : value.items()) {
+      std::string path = name;
+      path.append(" ").append(key);
+      add(item, path, settings);
+    }
   } else {
     settings[name] = value.dump(-1, ' ', false, json::error_handler_t::replace);
   }
 }
 
 /// How much of a trace was replayed, not which trace it is.
-const std::set<std::string_view> kProgress = {"units", "units_done"};
+const std::set<std::string_view> progress = {"units", "units_done"};
 
 Settings facts_of(const json& manifest, std::string_view trace) {
   Settings facts;
@@ -41,7 +45,7 @@ Settings facts_of(const json& manifest, std::string_view trace) {
 Settings settings_of(const json& manifest, std::string_view trace) {
   Settings settings = facts_of(manifest, trace);
   for (const auto& [key, value] : manifest.items()) {
-    if (!kNoSettings.contains(key)) add(value, key, settings);
+    if (!no_settings.contains(key)) add(value, key, settings);
   }
   return settings;
 }
@@ -89,7 +93,7 @@ std::string differing_fact(const json& here, const json& there, std::string_view
   std::string of_rounding;  // says least, so it counts last
   for (const auto& [name, value] : ours) {
     // A manifest that does not say a fact does not contradict it.
-    if (kProgress.contains(name) || !theirs.contains(name)) continue;
+    if (progress.contains(name) || !theirs.contains(name)) continue;
     if (!differ(name, ours, theirs)) continue;
     if (name != "row_sum_error") return difference(name, ours, theirs);
     of_rounding = difference(name, ours, theirs);
