@@ -106,7 +106,7 @@ float stored(Encoding encoding, double weight) {
 std::string NeededRule::text() const {
   const auto named = std::find_if(kKinds.begin(), kKinds.end(),
                                   [&](const auto& one) { return one.first == kind; });
-  const std::string word(named->second);
+  std::string word(named->second);
   if (kind == Kind::mean) return word;
   if (kind == Kind::top) return word + ":" + std::to_string(count);
   std::array<char, 32> number;
