@@ -143,8 +143,8 @@ struct RecordRows {
   /// One line more than a tile's: rows begin in different banks.
   static constexpr std::uint32_t kStageStride = Tile::kKeys + StoredLine::kValues;
   static constexpr std::uint32_t kSliceFloats =
-      Tile::kRows * larger(Tile::kSliceStride, kStageStride / static_cast<std::uint32_t>(
-                                                                  sizeof(float) / sizeof(Stored)));
+      Tile::kRows * larger(Tile::kSliceStride, static_cast<std::uint32_t>(
+                                                   kStageStride * sizeof(Stored) / sizeof(float)));
 
   /// Of each thread, before they are added up: [x][row], [x][row] and [y][key].
   struct Parts {

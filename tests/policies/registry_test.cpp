@@ -47,8 +47,8 @@ TEST_CASE("what is said of a policy holds of it") {
     INFO("policy " << name);
     // Of a paper that was not read again nothing is claimed.
     CHECK(policy.note.find("as described") == std::string::npos);
-    const auto has = [&](const std::string& option) {
-      return std::any_of(policy.parameters.begin(), policy.parameters.end(),
+    const auto has = [&parameters = policy.parameters](const std::string& option) {
+      return std::any_of(parameters.begin(), parameters.end(),
                          [&](const Parameter& one) { return one.name == option; });
     };
     for (const auto& parameter : policy.parameters) {
