@@ -23,6 +23,18 @@ std::string code_from(const std::string& document, std::size_t fence) {
   return document.substr(begin, document.find("```", begin) - begin);
 }
 
+/// What a code block of FORMAT.md reads as `row` from run.h5 in the folder.
+std::vector<double> row_read_by(const std::string& code, const TemporaryFolder& folder) {
+  write_bytes(folder / "read.py", code + "print(*(repr(float(p)) for p in row), sep='\\n')\n");
+  const std::string command =
+      "cd '" + folder.path().string() + "' && /usr/bin/python3 read.py >row.txt";
+  REQUIRE(std::system(command.c_str()) == 0);
+  std::vector<double> row;
+  std::ifstream text(folder / "row.txt");
+  for (double value = 0; text >> value;) row.push_back(value);
+  return row;
+}
+
 /// One layer, the fourth, of a model with two query heads a KV head.
 void write_factors(const std::filesystem::path& path) {
   TraceInfo info = plain_info(130, 4, 4, 2);
@@ -74,7 +86,6 @@ TEST_CASE("the h5py reader in FORMAT.md reads rows of every encoding") {
   CHECK(std::count(code.begin(), code.end(), '\n') == 5);
 
   const TemporaryFolder folder;
-  write_bytes(folder / "read.py", code + "print(*(repr(float(p)) for p in row), sep='\\n')\n");
   SynthOptions options;
   options.tokens = 130;
   options.layers = 4;
@@ -82,24 +93,18 @@ TEST_CASE("the h5py reader in FORMAT.md reads rows of every encoding") {
   for (const auto encoding : {Encoding::fp16, Encoding::fp32, Encoding::u16log}) {
     options.encoding = encoding;
     synthesize(options, folder / "run.h5", true);
-    const std::string command =
-        "cd '" + folder.path().string() + "' && /usr/bin/python3 read.py >row.txt";
-    REQUIRE(std::system(command.c_str()) == 0);
+    const auto read = row_read_by(code, folder);
     const TraceReader reader(folder / "run.h5");
     std::vector<float> scratch;
     const auto row = reader.rows({3, 2}, {100, 101}, scratch);
-    std::ifstream text(folder / "row.txt");
-    double value = 0;
-    std::size_t count = 0;
-    for (; text >> value; ++count) {
-      REQUIRE(count < 101);
+    REQUIRE(read.size() == 101);
+    for (std::size_t key = 0; key < read.size(); ++key) {
       // The decoder computes powers in float.
       if (encoding == Encoding::u16log)
-        REQUIRE(row[count] == Approx(value).epsilon(3e-7));
+        REQUIRE(row[key] == Approx(read[key]).epsilon(3e-7));
       else
-        REQUIRE(double{row[count]} == value);
+        REQUIRE(double{row[key]} == read[key]);
     }
-    CHECK(count == 101);
   }
 }
 
@@ -112,21 +117,12 @@ TEST_CASE("the h5py lines in FORMAT.md compute a row of factors") {
   const std::size_t fence = document.find("```python\n", document.find("```python\n") + 1);
   REQUIRE(fence != std::string::npos);
   const TemporaryFolder folder;
-  write_bytes(folder / "read.py",
-              code_from(document, fence) + "print(*(repr(float(p)) for p in row), sep='\\n')\n");
   write_factors(folder / "run.h5");
-  const std::string command =
-      "cd '" + folder.path().string() + "' && /usr/bin/python3 read.py >row.txt";
-  REQUIRE(std::system(command.c_str()) == 0);
+  const auto read = row_read_by(code_from(document, fence), folder);
   const TraceReader reader(folder / "run.h5");
   std::vector<float> scratch;
   const auto row = reader.rows({0, 2}, {100, 101}, scratch);
-  std::ifstream text(folder / "row.txt");
-  double value = 0;
-  std::size_t count = 0;
-  for (; text >> value; ++count) {
-    REQUIRE(count < 101);
-    REQUIRE(std::abs(row[count] - value) < 2e-6);
-  }
-  CHECK(count == 101);
+  REQUIRE(read.size() == 101);
+  for (std::size_t key = 0; key < read.size(); ++key)
+    REQUIRE(std::abs(row[key] - read[key]) < 2e-6);
 }
