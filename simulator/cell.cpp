@@ -94,13 +94,13 @@ std::span<const double> Cell::attend(std::uint32_t i, std::span<const RowView> r
     if (sees_all && measures(i)) measure_whole_row(row);
     double sum = row.sum;
     if (!sees_all && (measures(i) || form != RowForm::none)) {
-      sum = gather_row(row.weights.data(), kept_.tokens(), weights.data());
+      sum = row.gather(kept_.tokens(), workspace.row, weights.data());
       if (measures(i)) {
         measure_row(i, row, sum);
         if (plan_.values) measure_output(row, weights, sum, workspace.output);
       }
     } else if (form != RowForm::none) {
-      copy_row(row.weights, weights.data());
+      row.gather(kept_.tokens(), workspace.row, weights.data());
     }
     if (form == RowForm::none) continue;
     double scale = 1;

@@ -24,6 +24,7 @@ struct Workspace {
       : weights(plan.tokens),
         shared_weights(plan.tokens),
         output(plan.values ? plan.head_size : 0) {}
+  std::vector<float> row;              ///< of one head, what its query sees
   std::vector<double> weights;         ///< of one head
   std::vector<double> shared_weights;  ///< pooled over the unit's heads
   std::vector<double> output;          ///< what one head mixes from visible values

@@ -125,6 +125,7 @@ std::string NeededRule::metric() const {
 
 std::vector<NeededRule> parse_needed(std::string_view text) {
   std::vector<NeededRule> rules;
+  if (text == "none") return rules;
   while (true) {
     const auto comma = text.find(',');
     auto rule = parse_rule(text.substr(0, comma));

@@ -28,7 +28,8 @@ struct NeededRule {
   std::string metric() const;  ///< "miss_threshold"
 };
 
-/// "threshold:0.01,top:4,mass:0.95,mean". Throws std::invalid_argument saying what is valid.
+/// "threshold:0.01,top:4,mass:0.95,mean", or "none". Throws std::invalid_argument saying what is
+/// valid.
 std::vector<NeededRule> parse_needed(std::string_view text);
 
 /// Marks needed tokens as bits, token j in bit j % 64 of word j / 64. Keeps scratch space.

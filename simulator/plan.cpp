@@ -9,6 +9,9 @@
 namespace kvreplay {
 namespace {
 
+/// What an entry costs that is computed by itself, in entries of a row that is computed whole.
+constexpr std::uint64_t kVisibleCost = 2;
+
 const Names<Steps> steps_names = {
     {Steps::active, "active"}, {Steps::decoded, "decoded"}, {Steps::all, "all"}};
 const Names<Match> match_names = {{Match::budget, "budget"}, {Match::visible, "visible"}};
@@ -229,6 +232,33 @@ void check_prompt(const ReplayPlan& plan, const Traits& traits, std::string_view
       (plan.tokens == 1 ? "one token only; take a longer trace" : lacks + advice));
 }
 
+/// Row entries of one head that the queries of a cell see.
+std::uint64_t visible_entries(const ReplayPlan& plan, const CellPlan& cell) {
+  const std::uint32_t full = full_rows(plan, cell.traits);
+  const std::uint64_t most = most_visible(cell.traits);
+  std::uint64_t entries = 0;
+  for (std::uint64_t i = 0; i < plan.tokens; ++i) {
+    entries += i < full ? i + 1 : std::min(i + 1, most);
+  }
+  return entries;
+}
+
+/// Whether rows are known from factors, no part of the plan looks at what queries do not see, and
+/// the cells see so little that it costs less than whole rows, which they share.
+bool sees_little(const ReplayPlan& plan, const TraceInfo& info) {
+  if (info.encoding != Encoding::factors || !plan.needed.empty() || plan.values) return false;
+  std::uint64_t visible = 0;
+  for (const CellPlan& cell : plan.cells) {
+    const PolicyEntry& policy = *cell.policy.entry;
+    const bool ahead = std::find(policy.needs.begin(), policy.needs.end(), Need::future_rows) !=
+                       policy.needs.end();
+    const bool surveys = policy.allotment && policy.allotment->survey != nullptr;
+    if (ahead || surveys || cell.traits.whole_row != WholeRow::none) return false;
+    visible += visible_entries(plan, cell);
+  }
+  return visible * kVisibleCost < std::uint64_t{plan.tokens} * (plan.tokens + 1) / 2;
+}
+
 /// A replay that measures nothing is refused before it takes its time.
 void check_measured(const ReplayPlan& plan) {
   const std::string n = std::to_string(plan.tokens);
@@ -338,6 +368,7 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
     }
   }
   check_measured(plan);
+  plan.only_visible = sees_little(plan, info);
   return plan;
 }
 

@@ -93,6 +93,8 @@ struct ReplayPlan {
   Steps steps = Steps::active;
   Detail detail = Detail::head;
   bool values = false;  ///< the trace holds them, and what they mix to is measured
+  /// Of each row only what its query sees is computed, from the trace's factors.
+  bool only_visible = false;
   bool unions = false;
   bool cost = false;
   std::uint32_t bins = 0;        ///< at most n

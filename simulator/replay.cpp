@@ -68,13 +68,17 @@ class Worker {
     }
     for (std::uint32_t next = 0; next < plan_.tokens;) {
       const RowRange slab = rows_from(next, plan_.tokens, kSlabValues / slabs.size());
-      for (std::size_t at = 0; at < slabs.size(); ++at) {
+      for (std::size_t at = 0; at < slabs.size() && !plan_.only_visible; ++at) {
         slabs[at] = source_.rows(units[at / heads].heads[at % heads], slab, scratch_[at]);
       }
       for (std::uint32_t row = slab.first; row < slab.last;) {
         if (watch.stopped()) return false;
         const RowRange block = rows_from(row, slab.last, kBlockValues / slabs.size());
         for (std::size_t unit = 0; unit < together_; ++unit) {
+          if (plan_.only_visible) {
+            views_[unit].look_at_factors(units[unit], source_, block);
+            continue;
+          }
           views_[unit].look(units[unit], std::span(slabs).subspan(unit * heads, heads), slab.first,
                             block,
                             plan_.values ? std::span(values).subspan(unit * heads, heads)

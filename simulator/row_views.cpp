@@ -5,6 +5,7 @@
 
 #include "simulator/outputs.hpp"
 #include "simulator/pooled_rows.hpp"
+#include "simulator/row_sums.hpp"
 
 namespace kvreplay {
 
@@ -13,6 +14,30 @@ RowViews::RowViews(const ReplayPlan& plan)
   if (plan.bins > 0) first_measured_ = 0;
   for (const auto& cell : plan.cells) {
     first_measured_ = std::min(first_measured_, first_measured(plan, cell));
+  }
+}
+
+double RowView::gather(std::span<const std::uint32_t> tokens, std::vector<float>& scratch,
+                       double* out) const {
+  if (factors) return factors->gather(tokens, scratch, out);
+  if (tokens.size() == weights.size()) return copy_row(weights, out);
+  return gather_row(weights.data(), tokens, out);
+}
+
+void RowViews::look_at_factors(const UnitPlan& unit, const RowSource& source, RowRange block) {
+  first_ = block.first;
+  heads_ = unit.heads.size();
+  views_.resize(block.size() * heads_);
+  const std::size_t size = plan_.head_size;
+  for (std::size_t at = 0; at < views_.size(); ++at) {
+    const auto i = block.first + static_cast<std::uint32_t>(at / heads_);
+    const HeadSlot slot = unit.heads[at % heads_];
+    views_[at].factors = FactoredRow{.step = i,
+                                     .attention = &source.info().attention[slot.layer],
+                                     .query = source.queries(slot).subspan(i * size, size),
+                                     .keys = source.keys(slot).data(),
+                                     .lse = source.log_sum_exp(slot)[i]};
+    views_[at].sum = 1;
   }
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "simulator/factored_row.hpp"
 #include "simulator/needed.hpp"
 #include "simulator/plan.hpp"
 #include "traces/trace.hpp"
@@ -13,13 +15,18 @@ namespace kvreplay {
 
 /// Row i of one head.
 struct RowView {
-  std::span<const float> weights;  ///< i + 1
+  std::span<const float> weights;      ///< i + 1, or none where there are factors
+  std::optional<FactoredRow> factors;  ///< where the plan takes only what queries see
   double sum = 0;
   std::span<const float> values;  ///< [n][d]; empty unless the plan has values
   std::vector<double> output;     ///< what the query mixes from all of them: d, or empty
   /// Per rule of the plan: the needed tokens as bits, and how many they are.
   std::vector<std::span<const std::uint64_t>> needed;
   std::vector<std::uint32_t> needed_sizes;
+
+  /// Writes the weights of `tokens` into `out` (as many values) and returns their sum.
+  double gather(std::span<const std::uint32_t> tokens, std::vector<float>& scratch,
+                double* out) const;
 };
 
 class RowViews {
@@ -29,11 +36,12 @@ class RowViews {
 
   /// Looks at the rows `block` of a unit. `slabs` holds, by head, rows laid out by RowLayout from
   /// row `slab_first` on, and outlives the views, as do `values`, by head, where the plan has them.
-  /// Throws InputError for a row that is no
-  /// probabilities.
+  /// Throws InputError for a row that is no probabilities.
   void look(const UnitPlan& unit, std::span<const std::span<const float>> slabs,
             std::uint32_t slab_first, RowRange block,
             std::span<const std::span<const float>> values = {});
+  /// Looks at the same rows as the factors that they come of; `source` outlives the views.
+  void look_at_factors(const UnitPlan& unit, const RowSource& source, RowRange block);
 
   /// Row i of the block, one view per head.
   std::span<const RowView> row(std::uint32_t i) const {

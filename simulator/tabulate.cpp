@@ -121,6 +121,7 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
                                   {"prompt_sha256", info.prompt_sha256},
                                   {"source", info.source},
                                   {"encoding", name(info.encoding)},
+                                  {"rows_computed", plan.only_visible ? "visible" : "whole"},
                                   {"row_sum_error", info.row_sum_error},
                                   {"tokens", info.tokens},
                                   {"prompt_tokens", plan.prompt_tokens},

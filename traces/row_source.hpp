@@ -31,6 +31,8 @@ class RowSource {
   virtual std::span<const float> queries(HeadSlot) const { return {}; }
   virtual std::span<const float> keys(HeadSlot) const { return {}; }
   virtual std::span<const float> values(HeadSlot) const { return {}; }
+  /// Natural-log log-sum-exp of each row, n values; NaN where unknown. Empty where none is known.
+  virtual std::span<const float> log_sum_exp(HeadSlot) const { return {}; }
 };
 
 }  // namespace kvreplay

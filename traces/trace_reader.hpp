@@ -31,8 +31,7 @@ class TraceReader final : public RowSource {
   /// The rows as stored, in the trace's encoding; valid as rows() says. Not of factors.
   std::span<const std::byte> stored_rows(HeadSlot slot, RowRange range,
                                          std::vector<std::byte>& scratch) const;
-  /// Natural-log log-sum-exp of each row, n values; NaN where unknown.
-  std::span<const float> log_sum_exp(HeadSlot slot) const;
+  std::span<const float> log_sum_exp(HeadSlot slot) const override;
   const std::filesystem::path& path() const;
   /// False where the writer was stopped before finish().
   bool complete() const;

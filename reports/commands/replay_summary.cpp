@@ -306,6 +306,10 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
     for (const auto& rule : plan.needed) rules += (rules.empty() ? "" : ", ") + rule.text();
     std::cout << "  needed   " << rules << "\n";
   }
+  if (plan.only_visible) {
+    std::cout
+        << "  rows     only what queries see is computed, from queries, keys and log-sum-exp\n";
+  }
   std::string common;
   for (const auto& [question, answer] : common_axes(plan.match)) {
     if (!common.empty()) common += "; ";

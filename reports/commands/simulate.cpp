@@ -63,6 +63,9 @@ and of each token that a kept set gives up, by each needed set:
                   before query i attended, and row i needs it)
 Needed sets of one kind, as in --needed top:4,top:16, are told apart by their values: miss_top:4,
 miss_top:16.
+With --needed none, a trace that stores factors without values, and policies that look at no more
+than what queries see, at budgets that are small for n, rows are not computed whole: only what each
+query gives to the tokens it sees, n k d operations for n^2 d. The plan says so.
 Policies from which nothing leaves for good (topk-row, strided, fixed, h2o-mask and others, which
 the plan says) choose anew at every step: S_i is what row i sees besides itself, and nothing is
 regretted. Policies that evict once, at the end of the prompt, leave fewer rows in which to regret.
@@ -392,7 +395,7 @@ Command simulate_command() {
       po::value<std::string>()
           ->default_value("threshold:0.01,top:4,mass:0.95,mean")
           ->value_name("LIST"),
-      "needed sets whose misses are counted");
+      "needed sets whose misses are counted, or none");
   add("union", po::bool_switch(), "also the union of the sets of a KV group's query heads");
   add("cost", po::bool_switch(), "also the time and memory that the policies themselves take");
   add("detail", po::value<std::string>()->default_value("head")->value_name("NAME"),
