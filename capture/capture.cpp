@@ -124,6 +124,11 @@ class Run {
   }
 
   void finish_trace() {
+    if (const auto first = recorder_->planned().sampling.first; first >= result_.tokens.size())
+      throw std::invalid_argument("the model ended the text after " +
+                                  std::to_string(result_.tokens.size()) + " tokens, before row " +
+                                  std::to_string(first) +
+                                  ", the first to record; lower --rows-from or pass --ignore-eos");
     std::vector<std::string> pieces;
     pieces.reserve(result_.tokens.size());
     for (const std::uint32_t id : result_.tokens) pieces.push_back(tokenizer_.piece(id));

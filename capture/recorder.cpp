@@ -15,12 +15,13 @@ constexpr std::uint64_t kBufferBytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t kFewestBuffers = 8;
 
 std::uint64_t block_bytes(const TraceInfo& info) {
-  const std::uint64_t vectors = RowLayout::kBlock * info.head_size * sizeof(float);
-  const std::uint64_t values = info.values ? vectors : 0;
-  if (info.encoding == Encoding::factors) return 2 * vectors + values;
-  return RowLayout::kBlock * RowLayout::padded_length(info.tokens - 1) *
-             bytes_per_value(info.encoding) +
-         values;
+  const std::uint64_t vector = info.head_size * sizeof(float);
+  const std::uint64_t rows = (RowLayout::kBlock - 1) / info.sampling.every + 1;
+  const std::uint64_t shared =
+      RowLayout::kBlock * vector *
+      ((info.encoding == Encoding::factors ? 1U : 0U) + (info.values ? 1U : 0U));
+  if (info.encoding == Encoding::factors) return rows * vector + shared;
+  return rows * RowLayout::padded_length(info.tokens - 1) * bytes_per_value(info.encoding) + shared;
 }
 
 std::uint64_t buffer_count(const TraceInfo& info) {
@@ -73,26 +74,31 @@ void Recorder::rows(std::uint32_t layer, std::uint32_t head, const AttentionBloc
   Block block = take_free(slot, from.rows.first);
   block.slot = slot;
   block.range = from.rows;
-  block.lse.assign(lse.begin(), lse.end());
-  take(block, from, probabilities);
+  take(block, from, probabilities, lse);
   queue(std::move(block));
 }
 
-void Recorder::take(Block& block, const AttentionBlock& from,
-                    std::span<const float> probabilities) const {
+void Recorder::take(Block& block, const AttentionBlock& from, std::span<const float> probabilities,
+                    std::span<const float> lse) const {
   const bool factored = planned_.encoding == Encoding::factors;
   const std::uint32_t size = planned_.head_size;
+  const RowSampling& sampling = planned_.sampling;
+  block.lse.clear();
+  for (std::uint32_t i = sampling.next(from.rows.first); i < from.rows.last; i += sampling.every)
+    block.lse.push_back(lse[i - from.rows.first]);
   if (factored) {
-    block.bytes.resize(std::size_t{from.rows.size()} * size * sizeof(float));
-    for (std::uint32_t row = 0; row < from.rows.size(); ++row) {
-      const float* query = from.factors.queries + row * from.factors.query_stride;
-      std::memcpy(block.bytes.data() + std::size_t{row} * size * sizeof(float), query,
-                  size * sizeof(float));
-    }
-    block.row_sum_error = kvreplay::row_sum_error(from.rows, probabilities);
+    const std::size_t bytes = size * sizeof(float);
+    block.bytes.resize(block.lse.size() * bytes);
+    std::byte* out = block.bytes.data();
+    for (std::uint32_t i = sampling.next(from.rows.first); i < from.rows.last;
+         i += sampling.every, out += bytes)
+      std::memcpy(out, from.factors.queries + (i - from.rows.first) * from.factors.query_stride,
+                  bytes);
+    block.row_sum_error = kvreplay::row_sum_error(from.rows, probabilities, sampling);
   } else {
-    block.bytes.resize(probabilities.size() * bytes_per_value(planned_.encoding));
-    block.row_sum_error = encode_rows(planned_.encoding, from.rows, probabilities, block.bytes);
+    block.bytes.resize(sampling.values(from.rows) * bytes_per_value(planned_.encoding));
+    block.row_sum_error =
+        encode_rows(planned_.encoding, from.rows, probabilities, block.bytes, sampling);
   }
   block.keys.clear();
   block.values.clear();

@@ -33,6 +33,8 @@ class Recorder final : public AttentionSink {
   void rows(std::uint32_t layer, std::uint32_t head, const AttentionBlock& block,
             std::span<const float> probabilities, std::span<const float> lse) override;
 
+  /// What the trace will say, as far as it was known in advance.
+  const TraceInfo& planned() const { return planned_; }
   /// All recorded heads have handed over rows 0..rows-1.
   void rows_whole(std::uint32_t rows);
   /// Waits until all is written and seals the trace.
@@ -61,7 +63,8 @@ class Recorder final : public AttentionSink {
 
   std::uint32_t& queued_rows(HeadSlot slot);
   /// Fills all but the block's place.
-  void take(Block& block, const AttentionBlock& from, std::span<const float> probabilities) const;
+  void take(Block& block, const AttentionBlock& from, std::span<const float> probabilities,
+            std::span<const float> lse) const;
   Block take_free(HeadSlot slot, std::uint32_t first_row);
   void queue(Block block);
   void write_ready();

@@ -37,15 +37,31 @@ json traces_of(const json& manifest) {
 
 }  // namespace
 
+RowSampling sampling_of(const json& entry) {
+  const auto number = [&](const char* key, std::uint32_t otherwise) {
+    const auto found = entry.find(key);
+    return found != entry.end() && found->is_number_unsigned() ? found->get<std::uint32_t>()
+                                                               : otherwise;
+  };
+  return {number("rows_from", 0), std::max(1U, number("rows_every", 1))};
+}
+
 Coverage coverage_of(const json& manifest, bool partial, std::string_view trace) {
-  Coverage whole{false, "the replayed layers and heads"};
-  if (!partial) return whole;
+  std::string rows;
+  const auto over = [&](const std::string& places) { return places + rows; };
+  const std::string all = "the replayed layers and heads";
   for (const auto& entry : traces_of(manifest)) {
-    if (text_or_empty(entry, "file") != trace || !entry.contains("units_done")) continue;
+    if (text_or_empty(entry, "file") != trace) continue;
+    const RowSampling sampling = sampling_of(entry);
+    if (!sampling.all()) rows = ", " + in_words(sampling);
+    if (!partial) break;
+    if (!entry.contains("units_done")) continue;
     const std::string some = done(manifest, entry);
-    return some.empty() ? whole : Coverage{true, "the " + some + " that are done"};
+    return some.empty() ? Coverage{false, over(all)}
+                        : Coverage{true, over("the " + some + " that are done")};
   }
-  return {true, "the layers and heads that are done"};
+  if (!partial) return {false, over(all)};
+  return {true, over("the layers and heads that are done")};
 }
 
 Coverage merged(std::span<const Coverage> coverages) {

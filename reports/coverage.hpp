@@ -1,10 +1,13 @@
-// Which layers and heads results are of, where the replay was interrupted.
+// Which layers, heads and rows results are of, where the replay was interrupted or the trace holds
+// some of its rows only.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "traces/trace.hpp"
 
 namespace kvreplay {
 
@@ -13,6 +16,9 @@ struct Coverage {
   std::string over;  ///< "the replayed layers and heads", "the 12 of 270 heads that are done"
   bool operator==(const Coverage&) const = default;
 };
+
+/// The rows that the trace of a manifest's entry holds.
+RowSampling sampling_of(const nlohmann::json& entry);
 
 /// Of one trace in a results file; `partial`: the file's replay was interrupted.
 Coverage coverage_of(const nlohmann::json& manifest, bool partial, std::string_view trace);

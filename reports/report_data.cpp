@@ -59,6 +59,7 @@ struct Trace {
   std::size_t heads = 0;
   std::uint64_t model_heads = 0;
   std::uint64_t kv_heads = 0;
+  RowSampling sampling;
 };
 
 std::uint64_t unsigned_or_zero(const json& object, const char* key) {
@@ -98,6 +99,7 @@ void read_traces(const json& manifest, std::map<std::string, Trace>& traces) {
     trace.heads = length_or_zero(entry, "heads");
     trace.model_heads = unsigned_or_zero(entry, "model_heads");
     trace.kv_heads = unsigned_or_zero(entry, "kv_heads");
+    trace.sampling = sampling_of(entry);
     traces.emplace(text_or_empty(entry, "file"), trace);
   }
 }
@@ -394,6 +396,7 @@ std::string what_ran(const Group& group, const json& shown, const Trace& trace,
                     (heads > 0 ? " × " + counted(heads, "query head", "query heads") : ""));
   }
   facts.push_back(scope_sentence(group.scope));
+  if (!trace.sampling.all()) facts.push_back("measured at " + in_words(trace.sampling));
   if (coverage.partial) facts.push_back("interrupted: the numbers are over " + coverage.over);
   for (std::size_t i = 0; i < facts.size(); ++i) text += (i == 0 ? ": " : ", ") + facts[i];
   return text + ".";

@@ -31,6 +31,9 @@ void add(const json& value, const std::string& name, Settings& settings) {
 /// How much of a trace was replayed, not which trace it is.
 const std::set<std::string_view> progress = {"units", "units_done"};
 
+/// What a manifest says only of a trace that holds some of its rows.
+const Settings all_rows = {{"rows_from", "0"}, {"rows_every", "1"}};
+
 Settings facts_of(const json& manifest, std::string_view trace) {
   Settings facts;
   const auto traces = manifest.find("traces");
@@ -38,6 +41,7 @@ Settings facts_of(const json& manifest, std::string_view trace) {
   for (const auto& entry : *traces) {
     if (!entry.is_object() || entry.value("file", json()) != json(trace)) continue;
     for (const auto& [key, value] : entry.items()) add(value, key, facts);
+    for (const auto& [key, value] : all_rows) facts.emplace(key, value);
   }
   return facts;
 }

@@ -34,7 +34,8 @@ void Cell::start(std::size_t unit, std::span<const double> column_sums) {
   }
   kept_.clear(plan_.tokens);
   evicted_.clear();
-  regret_.start(plan_.tokens, plan_.needed.size());
+  before_known_ = true;  // nothing
+  regret_.start(plan_.tokens, plan_.regrets() ? plan_.needed.size() : 0);
   for (auto& samples : samples_) samples.clear();
   for (auto& samples : bin_) samples.clear();
   zero_mass_rows_ = 0;
@@ -42,7 +43,7 @@ void Cell::start(std::size_t unit, std::span<const double> column_sums) {
 
 void Cell::step(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace) {
   evicted_.clear();
-  counts_ = i >= first_measured_;
+  counts_ = i >= first_measured_ && plan_.sampling.holds(i);
   if (cache_) {
     step_cache(i, rows, workspace);
   } else {
@@ -52,6 +53,7 @@ void Cell::step(std::uint32_t i, std::span<const RowView> rows, Workspace& works
 }
 
 void Cell::finish() {
+  if (!plan_.regrets()) return;
   for (std::size_t rule = 0; rule < plan_.needed.size(); ++rule) {
     auto& regret = samples_[metrics_.regret(rule)];
     regret.add_zeros(regret_.evictions() - regret.count());
@@ -145,6 +147,10 @@ void Cell::evict(std::uint32_t i) {
 
 void Cell::step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace) {
   const Traits& traits = choice_->traits();
+  if (rows.empty() && traits.whole_row != WholeRow::none) {
+    before_known_ = false;
+    return;
+  }
   auto& chosen = workspace.chosen;
   chosen.assign(kept_.tokens().begin(), kept_.tokens().end());
   const auto row =
@@ -173,8 +179,10 @@ void Cell::step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace
   }
   kept_.erase(Slot{visible - 1});
   if (measures(i)) {
-    measure_set(i, visible, held_before == 0 ? 0 : static_cast<double>(left) / held_before);
+    const double share = held_before == 0 ? 0 : static_cast<double>(left) / held_before;
+    measure_set(i, visible, before_known_ ? std::optional(share) : std::nullopt);
   }
+  before_known_ = true;
 }
 
 std::span<const double> Cell::pool(std::span<const RowView> rows, Workspace& workspace) const {
@@ -214,7 +222,7 @@ void Cell::measure_row(std::uint32_t i, const RowView& row, double visible_sum) 
     if (row.needed_sizes[rule] == 0) continue;
     const std::uint32_t missing = kept_.bits().missing(row.needed[rule]);
     add(Metrics::miss(rule), static_cast<double>(missing) / row.needed_sizes[rule]);
-    if (missing == 0) continue;  // what was evicted is not visible
+    if (missing == 0 || !plan_.regrets()) continue;  // what was evicted is not visible
     regret_.look(rule, i, row.needed[rule], [&](std::uint32_t delay) {
       samples_[metrics_.regret(rule)].add(1);
       samples_[metrics_.delay(rule)].add(delay);
@@ -236,10 +244,10 @@ void Cell::measure_whole_row(const RowView& row) {
   }
 }
 
-void Cell::measure_set(std::uint32_t i, std::uint32_t visible, double turnover) {
+void Cell::measure_set(std::uint32_t i, std::uint32_t visible, std::optional<double> turnover) {
   add(metrics_.kept(), kept_.size());
   add(metrics_.visible(), visible);
-  add(metrics_.turnover(), turnover);
+  if (turnover) add(metrics_.turnover(), *turnover);
   if (kept_.size() > 0) add(metrics_.age(), i - kept_.mean_token());
 }
 

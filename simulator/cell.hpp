@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,7 +39,8 @@ class Cell {
 
   /// Forgets everything and makes a new policy for a unit of the plan. `column_sums` as in Setting.
   void start(std::size_t unit, std::span<const double> column_sums);
-  /// `rows` are row i of the unit's heads, i = 0, 1, 2, ... in turn.
+  /// `rows` are row i of the unit's heads, i = 0, 1, 2, ... in turn; none where the trace does not
+  /// hold it: then nothing is measured, and a choice that takes the row is not made.
   void step(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace);
   /// After the last step: what was never needed again is known now.
   void finish();
@@ -56,7 +58,9 @@ class Cell {
   std::span<const std::uint32_t> evicted() const { return evicted_; }  ///< at the last step
 
  private:
-  bool measures(std::uint32_t i) const { return i >= first_measured_ || !bin_.empty(); }
+  bool measures(std::uint32_t i) const {
+    return plan_.sampling.holds(i) && (i >= first_measured_ || !bin_.empty());
+  }
   void add(std::size_t metric, double sample);
   void step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace);
   void step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace);
@@ -71,7 +75,7 @@ class Cell {
   void measure_output(const RowView& row, std::span<const double> weights, double visible_sum,
                       std::span<double> output);
   void measure_whole_row(const RowView& row);
-  void measure_set(std::uint32_t i, std::uint32_t visible, double turnover);
+  void measure_set(std::uint32_t i, std::uint32_t visible, std::optional<double> turnover);
   void measure_cost();
 
   const ReplayPlan& plan_;
@@ -82,7 +86,8 @@ class Cell {
   std::unique_ptr<CachePolicy> cache_;
   std::unique_ptr<RowChoice> choice_;
   KeptSet kept_;
-  TokenBits before_;  // what a RowChoice saw at the step before
+  TokenBits before_;           // what a RowChoice saw at the step before
+  bool before_known_ = false;  // whether it chose at the step before
   std::vector<std::uint32_t> evicted_;
   Regret regret_;
   PolicyClock clock_;

@@ -5,12 +5,16 @@
 namespace kvreplay {
 
 Metrics::Metrics(const ReplayPlan& plan)
-    : rules_(plan.needed.size()), has_values_(plan.values), has_unions_(plan.unions) {
+    : rules_(plan.needed.size()),
+      has_values_(plan.values),
+      has_regret_(plan.regrets()),
+      has_unions_(plan.unions) {
   names_.emplace_back("mass_loss");
   for (const auto& rule : plan.needed) names_.push_back(rule.metric());
   for (const auto* name : {"kept", "visible", "turnover", "age"}) names_.emplace_back(name);
   if (plan.values) names_.emplace_back("output_error");
   for (const auto& rule : plan.needed) {
+    if (!has_regret_) break;
     names_.push_back("regret_" + rule.name());
     names_.push_back("delay_" + rule.name());
   }
@@ -44,7 +48,7 @@ std::uint64_t histogram_bytes(const ReplayPlan& plan, const CellPlan& cell, bool
   bytes += between(1 / most, 1) + between(0.25, n);                 // turnover, age
   if (plan.values) bytes += between(0, 16);
   if (stepwise) return bytes;
-  bytes += rules * (between(1, 1) + between(1, n));  // regret, delay
+  if (plan.regrets()) bytes += rules * (between(1, 1) + between(1, n));  // regret, delay
   if (plan.unions) {
     bytes += between(0, n, Rounding::none) + between(1, plan.group_size);
     bytes += between(1, n * std::max(1U, plan.head_size) * 4);

@@ -11,7 +11,7 @@
 //   visible         |V_i|
 //   turnover        |S_{i-1} \ S_i| / |S_{i-1}|: the share of the kept set that left at this step
 //   age             mean of i - j over the tokens j of S_i
-// per unit and eviction, which must be for good,
+// per unit and eviction, which must be for good, where ReplayPlan::regrets(),
 //   regret_RULE     1 where a later row of any of the unit's heads needs the token, else 0
 //   delay_RULE      steps from the eviction to the first such row; only of what is regretted
 // where ReplayPlan::unions, per KV group and step, of its heads' sets S_i,
@@ -53,7 +53,8 @@ class Metrics {
   std::size_t stepwise() const { return age() + (has_values_ ? 2 : 1); }
   std::size_t regret(std::size_t rule) const { return stepwise() + 2 * rule; }
   std::size_t delay(std::size_t rule) const { return regret(rule) + 1; }
-  std::size_t unions() const { return regret(rules_); }  ///< union, union_bytes, union_ratio
+  /// union, union_bytes, union_ratio
+  std::size_t unions() const { return regret(has_regret_ ? rules_ : 0); }
   std::size_t cost() const { return unions() + (has_unions_ ? 3 : 0); }  ///< cost_ns, state_bytes
 
   /// Whether a group has samples of it, and none of its heads.
@@ -65,6 +66,7 @@ class Metrics {
  private:
   std::size_t rules_;
   bool has_values_;
+  bool has_regret_;
   bool has_unions_;
   std::vector<std::string> names_;
   std::vector<Samples> no_samples_;

@@ -232,12 +232,19 @@ void check_prompt(const ReplayPlan& plan, const Traits& traits, std::string_view
       (plan.tokens == 1 ? "one token only; take a longer trace" : lacks + advice));
 }
 
+/// Whether a policy reads rows before the first of them is replayed.
+bool looks_ahead(const PolicyEntry& policy) {
+  const bool surveys = policy.allotment && policy.allotment->survey != nullptr;
+  return surveys || std::find(policy.needs.begin(), policy.needs.end(), Need::future_rows) !=
+                        policy.needs.end();
+}
+
 /// Row entries of one head that the queries of a cell see.
 std::uint64_t visible_entries(const ReplayPlan& plan, const CellPlan& cell) {
   const std::uint32_t full = full_rows(plan, cell.traits);
   const std::uint64_t most = most_visible(cell.traits);
   std::uint64_t entries = 0;
-  for (std::uint64_t i = 0; i < plan.tokens; ++i) {
+  for (std::uint64_t i = plan.sampling.first; i < plan.tokens; i += plan.sampling.every) {
     entries += i < full ? i + 1 : std::min(i + 1, most);
   }
   return entries;
@@ -249,14 +256,41 @@ bool sees_little(const ReplayPlan& plan, const TraceInfo& info) {
   if (info.encoding != Encoding::factors || !plan.needed.empty() || plan.values) return false;
   std::uint64_t visible = 0;
   for (const CellPlan& cell : plan.cells) {
-    const PolicyEntry& policy = *cell.policy.entry;
-    const bool ahead = std::find(policy.needs.begin(), policy.needs.end(), Need::future_rows) !=
-                       policy.needs.end();
-    const bool surveys = policy.allotment && policy.allotment->survey != nullptr;
-    if (ahead || surveys || cell.traits.whole_row != WholeRow::none) return false;
+    if (looks_ahead(*cell.policy.entry) || cell.traits.whole_row != WholeRow::none) return false;
     visible += visible_entries(plan, cell);
   }
-  return visible * kVisibleCost < std::uint64_t{plan.tokens} * (plan.tokens + 1) / 2;
+  // Whole rows are computed 64 at a time, however many of them the trace holds.
+  const std::uint64_t whole = std::uint64_t{plan.tokens} * (plan.tokens + 1) / 2 /
+                              std::max<std::uint64_t>(plan.sampling.every / RowLayout::kBlock, 1);
+  return visible * kVisibleCost < whole;
+}
+
+/// Whether a policy is shown more than the row that it chooses for.
+bool observes_rows(const CellPlan& cell) {
+  return cell.traits.rows != RowForm::none || cell.traits.whole_row == WholeRow::later_choices ||
+         looks_ahead(*cell.policy.entry);
+}
+
+void check_rows_held(const ReplayPlan& plan) {
+  if (plan.sampling.all()) return;
+  std::vector<std::string> observers;
+  for (const auto& cell : plan.cells) {
+    if (!observes_rows(cell)) continue;
+    if (observers.empty() || observers.back() != cell.policy.text) {
+      observers.push_back(cell.policy.text);
+    }
+  }
+  if (observers.empty()) return;
+  std::string names;
+  for (const auto& name : observers) {
+    names += (names.empty() ? "" : &name == &observers.back() ? " and " : ", ") + name;
+  }
+  throw std::invalid_argument(
+      plan.trace + " holds only " + in_words(plan.sampling) + ", and " +
+      (observers.size() == 1 ? "policy " + names + " observes" : "policies " + names + " observe") +
+      " every row; leave " + (observers.size() == 1 ? "it" : "them") +
+      " out (local, sinks, strided and topk-row are some that observe none) or take a trace of all "
+      "rows");
 }
 
 /// A replay that measures nothing is refused before it takes its time.
@@ -270,10 +304,17 @@ void check_measured(const ReplayPlan& plan) {
                           : "; give the length of the prompt, --prompt-len 1" +
                                 (plan.tokens == 2 ? "" : " to " + most) + ", or --steps all"));
   }
+  const std::uint32_t last = plan.sampling.next(plan.tokens) - plan.sampling.every;
   const bool measured = std::any_of(plan.cells.begin(), plan.cells.end(), [&](const auto& cell) {
-    return first_measured(plan, cell) < plan.tokens || loses_nothing(plan, cell);
+    return first_measured(plan, cell) <= last || loses_nothing(plan, cell);
   });
   if (measured) return;
+  if (!plan.sampling.all()) {
+    throw std::invalid_argument(plan.trace + " holds only " + in_words(plan.sampling) + " to row " +
+                                std::to_string(last) +
+                                ", none of which would be measured; take a smaller budget or "
+                                "--steps all");
+  }
   throw std::invalid_argument(
       plan.trace + ": no step would be measured, as at a budget of all " + n +
       " tokens none is active, and " +
@@ -309,6 +350,11 @@ std::uint64_t ReplayPlan::rows() const {
   return heads * tokens;
 }
 
+std::uint64_t ReplayPlan::row_entries() const {
+  const std::uint64_t held = sampling.before(tokens);
+  return rows() / tokens * (held * (sampling.first + 1) + held * (held - 1) / 2 * sampling.every);
+}
+
 ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
                        const ReplayRequest& request) {
   ReplayPlan plan{.trace = std::string(trace),
@@ -317,6 +363,7 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
                   .model_layers = info.model_layers,
                   .pieces = info.pieces,
                   .encoding = info.encoding,
+                  .sampling = info.sampling,
                   .scope = request.scope,
                   .pooling = request.pooling,
                   .prefill = request.prefill,
@@ -367,6 +414,7 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
       if (!known) plan.cells.push_back(std::move(cell));
     }
   }
+  check_rows_held(plan);
   check_measured(plan);
   plan.only_visible = sees_little(plan, info);
   return plan;

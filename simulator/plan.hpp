@@ -86,6 +86,7 @@ struct ReplayPlan {
   std::uint32_t model_layers = 1;
   std::vector<std::string> pieces;     ///< texts of the tokens; empty: unknown
   Encoding encoding = Encoding::fp32;  ///< how the trace stores its rows
+  RowSampling sampling = {};           ///< the rows that it holds: only they are measured
   Scope scope = Scope::head;
   Pooling pooling = Pooling::mean;
   Prefill prefill = Prefill::stream;
@@ -104,15 +105,20 @@ struct ReplayPlan {
   std::vector<CellPlan> cells;  ///< policies in the order asked for, budgets ascending within
   std::vector<UnitPlan> units;  ///< by layer, then by head
 
-  std::uint64_t rows() const;  ///< over all units and heads
+  std::uint64_t rows() const;  ///< over all units and heads, those that are not held too
+  /// Entries of the rows that are held, over all units and heads.
+  std::uint64_t row_entries() const;
+  /// Whether what leaves is followed to the end: which later rows need it takes all rows.
+  bool regrets() const { return sampling.all(); }
   /// Units that are replayed side by side: the heads of a group where their union is measured.
   std::size_t units_together() const { return unions ? group_size : 1; }
 };
 
 /// Throws std::invalid_argument for whatever the trace or a policy cannot serve: budgets above n,
 /// layers and heads that are not recorded, a group or layer of which heads are missing at their
-/// scope or for their union, a policy's unmet need, a policy that cannot be held to the visible
-/// tokens asked for, steps of which there are none.
+/// scope or for their union, a policy's unmet need (every row, where the trace holds some only, is
+/// one), a policy that cannot be held to the visible tokens asked for, steps of which there are
+/// none.
 ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace, const ReplayRequest& request);
 
 /// Where the policy object of a cell stands for one unit; see Setting.

@@ -136,7 +136,7 @@ class Worker {
     for (std::uint32_t i = block.first; i < block.last; ++i) {
       for (std::size_t unit = 0; unit < together_; ++unit) {
         units[unit].step(i, views_[unit].row(i), workspace);
-        if (sets_ != nullptr) {
+        if (sets_ != nullptr && plan_.sampling.holds(i)) {
           (*sets_)[unit * plan_.cells.size() + cell] +=
               sets_line(plan_.cells[cell], plan_.units[first_unit_ + unit], i,
                         units[unit].evicted(), units[unit].kept());

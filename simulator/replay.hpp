@@ -33,11 +33,12 @@ struct ReplayOutcome {
 /// Units run in parallel on `threads` threads, where there are fewer of them the cells of each do
 /// too; the outcome does not depend on how many, times of policies apart. When
 /// stopped, returns what the units done so far say. `sets`, where given, gets the kept set of every
-/// step. Throws InputError for rows that are not probabilities.
+/// step of which the row is held. Throws InputError for rows that are not probabilities.
 ReplayOutcome replay(const RowSource& source, const ReplayPlan& plan, unsigned threads,
                      const RunControl& control, SetsLog* sets = nullptr);
 
-/// Rows that replay() reads and reports: all of them, twice where a policy needs their sums first.
+/// Rows that replay() goes through and reports: all of them, twice where a policy needs their sums
+/// first.
 std::uint64_t rows_read(const ReplayPlan& plan);
 
 /// The model indices of the layers, in the order of ReplayOutcome::layers.

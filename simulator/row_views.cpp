@@ -31,12 +31,14 @@ void RowViews::look_at_factors(const UnitPlan& unit, const RowSource& source, Ro
   const std::size_t size = plan_.head_size;
   for (std::size_t at = 0; at < views_.size(); ++at) {
     const auto i = block.first + static_cast<std::uint32_t>(at / heads_);
+    if (!plan_.sampling.holds(i)) continue;
+    const std::size_t held = plan_.sampling.before(i);
     const HeadSlot slot = unit.heads[at % heads_];
     views_[at].factors = FactoredRow{.step = i,
                                      .attention = &source.info().attention[slot.layer],
-                                     .query = source.queries(slot).subspan(i * size, size),
+                                     .query = source.queries(slot).subspan(held * size, size),
                                      .keys = source.keys(slot).data(),
-                                     .lse = source.log_sum_exp(slot)[i]};
+                                     .lse = source.log_sum_exp(slot)[held]};
     views_[at].sum = 1;
   }
 }
@@ -52,6 +54,7 @@ void RowViews::look(const UnitPlan& unit, std::span<const std::span<const float>
   needed_.resize(views_.size() * rules * words);
   for (std::size_t at = 0; at < views_.size(); ++at) {
     const auto i = block.first + static_cast<std::uint32_t>(at / heads_);
+    if (!plan_.sampling.holds(i)) continue;
     const std::size_t head = at % heads_;
     RowView& view = views_[at];
     view.weights = slabs[head].subspan(RowLayout::offset(i) - RowLayout::offset(slab_first), i + 1);

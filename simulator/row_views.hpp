@@ -34,17 +34,18 @@ class RowViews {
   /// `plan` outlives the views.
   explicit RowViews(const ReplayPlan& plan);
 
-  /// Looks at the rows `block` of a unit. `slabs` holds, by head, rows laid out by RowLayout from
-  /// row `slab_first` on, and outlives the views, as do `values`, by head, where the plan has them.
-  /// Throws InputError for a row that is no probabilities.
+  /// Looks at the rows `block` of a unit, those that the trace holds. `slabs` holds, by head, rows
+  /// laid out by RowLayout from row `slab_first` on, and outlives the views, as do `values`, by
+  /// head, where the plan has them. Throws InputError for a row that is no probabilities.
   void look(const UnitPlan& unit, std::span<const std::span<const float>> slabs,
             std::uint32_t slab_first, RowRange block,
             std::span<const std::span<const float>> values = {});
   /// Looks at the same rows as the factors that they come of; `source` outlives the views.
   void look_at_factors(const UnitPlan& unit, const RowSource& source, RowRange block);
 
-  /// Row i of the block, one view per head.
+  /// Row i of the block, one view per head; none where the trace does not hold it.
   std::span<const RowView> row(std::uint32_t i) const {
+    if (!plan_.sampling.holds(i)) return {};
     return std::span(views_).subspan((i - first_) * heads_, heads_);
   }
 

@@ -132,6 +132,10 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
                                   {"kv_heads", info.kv_heads},
                                   {"units", plan.units.size()},
                                   {"units_done", outcome.units_done}});
+    if (!info.sampling.all()) {
+      manifest["traces"].back()["rows_from"] = info.sampling.first;
+      manifest["traces"].back()["rows_every"] = info.sampling.every;
+    }
     if (outcome.units_done < plan.units.size()) {
       manifest["traces"].back()["done"] = places_done(plan, outcome);
     }

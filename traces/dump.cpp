@@ -32,19 +32,22 @@ void dump(const RowSource& source, HeadSlot slot, RowRange range, DumpFormat for
           std::ostream& out, const RunControl& control) {
   const TraceInfo& info = source.info();
   check_request(info, slot, range);
+  const RowSampling& sampling = info.sampling;
+  const std::uint64_t count = sampling.count(range);
   const std::string head =
       std::to_string(info.layers[slot.layer]) + "," + std::to_string(info.heads[slot.head]) + ",";
   if (format == DumpFormat::csv) out << "layer,head,row,key,probability\n";
   if (format == DumpFormat::npy)
-    out << npy::float32_header(std::array<std::uint64_t, 2>{range.size(), range.last});
+    out << npy::float32_header(std::array<std::uint64_t, 2>{count, range.last});
   std::vector<float> scratch;
   std::vector<float> dense(format == DumpFormat::npy ? range.last : 0);
   std::string text;
   RowRange block{range.first, range.first};
   std::span<const float> rows;
-  for (std::uint32_t i = range.first; i < range.last && out; ++i) {
+  std::uint64_t done = 0;
+  for (std::uint32_t i = sampling.next(range.first); i < range.last && out; i += sampling.every) {
     control.throw_if_stopped();
-    if (i == block.last) {
+    if (i >= block.last) {
       const auto end = static_cast<std::uint32_t>((i / RowLayout::kBlock + 1) * RowLayout::kBlock);
       block = {i, std::min(end, range.last)};
       rows = source.rows(slot, block, scratch);
@@ -72,7 +75,7 @@ void dump(const RowSource& source, HeadSlot slot, RowRange range, DumpFormat for
         break;
     }
     out << text;
-    control.report("rows", i + 1 - range.first, range.size());
+    control.report("rows", ++done, count);
   }
 }
 

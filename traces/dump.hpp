@@ -10,7 +10,7 @@
 namespace kvreplay {
 
 /// text: one row a line, values apart by spaces. csv: header and layer,head,row,key,probability.
-/// npy: float32 [rows, last row + 1], zeros above the diagonal.
+/// npy: float32 [rows, end of the range], zeros above the diagonal. All of recorded rows only.
 enum class DumpFormat { text, csv, npy };
 
 /// Throws std::invalid_argument listing the valid names.

@@ -24,25 +24,26 @@ bool is_worse(double error, double worst) {
 }
 
 double encode_rows(Encoding encoding, RowRange range, std::span<const float> rows,
-                   std::span<std::byte> encoded) {
-  encode(encoding, rows, encoded);
+                   std::span<std::byte> encoded, const RowSampling& sampling) {
   thread_local std::vector<float> row;
   double worst = 0;
   std::size_t begin = 0;
-  for (std::uint32_t i = range.first; i < range.last; ++i) {
+  for (std::uint32_t i = sampling.next(range.first); i < range.last; i += sampling.every) {
     row.resize(RowLayout::padded_length(i));
-    const std::size_t bytes = row.size() * bytes_per_value(encoding);
-    decode(encoding, encoded.subspan(begin, bytes), row);
-    begin += bytes;
+    const auto bytes = encoded.subspan(begin, row.size() * bytes_per_value(encoding));
+    const auto from = RowLayout::offset(i) - RowLayout::offset(range.first);
+    encode(encoding, rows.subspan(from, row.size()), bytes);
+    decode(encoding, bytes, row);
+    begin += bytes.size();
     const double error = std::abs(sum(std::span(row).first(i + 1)) - 1);
     if (is_worse(error, worst)) worst = error;
   }
   return worst;
 }
 
-double row_sum_error(RowRange range, std::span<const float> rows) {
+double row_sum_error(RowRange range, std::span<const float> rows, const RowSampling& sampling) {
   double worst = 0;
-  for (std::uint32_t i = range.first; i < range.last; ++i) {
+  for (std::uint32_t i = sampling.next(range.first); i < range.last; i += sampling.every) {
     const auto begin = RowLayout::offset(i) - RowLayout::offset(range.first);
     const double error = std::abs(sum(rows.subspan(begin, i + 1)) - 1);
     if (is_worse(error, worst)) worst = error;

@@ -25,13 +25,14 @@ class RowRecorder {
   std::vector<std::byte> encoded_;
 };
 
-/// Encodes rows `range` laid out by RowLayout; returns the largest abs(sum of a row - 1) of what a
-/// reader will decode, NaN if any is.
+/// Encodes what `sampling` holds of rows `range` laid out by RowLayout, one row after the other;
+/// returns the largest abs(sum of a row - 1) of what a reader will decode, NaN if any is.
 double encode_rows(Encoding encoding, RowRange range, std::span<const float> rows,
-                   std::span<std::byte> encoded);
+                   std::span<std::byte> encoded, const RowSampling& sampling = {});
 
-/// Largest abs(sum of a row - 1) of rows `range` laid out by RowLayout, NaN if any is.
-double row_sum_error(RowRange range, std::span<const float> rows);
+/// Largest abs(sum of a row - 1) of what `sampling` holds of rows `range` laid out by RowLayout,
+/// NaN if any is.
+double row_sum_error(RowRange range, std::span<const float> rows, const RowSampling& sampling = {});
 
 /// True if `error` is worse than `worst`, where NaN is the worst.
 bool is_worse(double error, double worst);

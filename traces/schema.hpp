@@ -1,4 +1,4 @@
-// The names in a trace file, version 1; FORMAT.md says what they hold.
+// The names in a trace file; FORMAT.md says what they hold.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,8 @@ namespace kvreplay::schema {
 
 inline constexpr const char* kFormat = "kvreplay trace";
 inline constexpr std::uint64_t kVersion = 1;
+/// Of a file that holds some of the rows only: who knows version 1 alone must not misread it.
+inline constexpr std::uint64_t kSampledVersion = 2;
 /// Rows begin at pages, so that they can be mapped.
 inline constexpr std::uint64_t kAlignment = 4096;
 

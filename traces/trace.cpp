@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "traces/quoted.hpp"
 
@@ -35,6 +36,36 @@ std::size_t bytes_per_value(Encoding encoding) {
   return encoding == Encoding::fp32 ? 4 : 2;
 }
 
+namespace {
+
+/// The sum over r = 0 .. count-1 of floor((step r + start) / divisor), by Euclid's algorithm: the
+/// points below a line are those of a flatter one and a rectangle.
+std::uint64_t floor_sum(std::uint64_t count, std::uint64_t step, std::uint64_t start,
+                        std::uint64_t divisor) {
+  std::uint64_t sum = 0;
+  while (count > 0) {
+    sum += count * (count - 1) / 2 * (step / divisor) + count * (start / divisor);
+    const std::uint64_t end = step % divisor * count + start % divisor;
+    count = end / divisor;
+    start = end % divisor;
+    step = std::exchange(divisor, step % divisor);
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::uint64_t RowSampling::offset(std::uint32_t row) const {
+  const std::uint64_t rows = before(row);
+  return RowLayout::kBlock * (rows + floor_sum(rows, every, first, RowLayout::kBlock));
+}
+
+std::string in_words(const RowSampling& sampling) {
+  const std::string start = " from row " + std::to_string(sampling.first) + " on";
+  if (sampling.every > 1) return "1 row in " + std::to_string(sampling.every) + start;
+  return sampling.first == 0 ? "all rows" : "all rows" + start;
+}
+
 std::string inconsistency(const TraceInfo& info) {
   const auto ascending_below = [](const std::vector<std::uint32_t>& list, std::uint32_t end) {
     return std::adjacent_find(list.begin(), list.end(), std::greater_equal<>()) == list.end() &&
@@ -66,6 +97,12 @@ std::string inconsistency(const TraceInfo& info) {
            number(info.layers.size()) + " are recorded";
   if ((info.encoding == Encoding::factors || info.values) && info.head_size < 1)
     return "queries, keys and values of heads of size 0 cannot be stored";
+  if (info.sampling.every < 1 || info.sampling.every > TraceInfo::kMostTokens)
+    return "1 row in " + number(info.sampling.every) + " is not 1 in 1 to " +
+           number(TraceInfo::kMostTokens);
+  if (info.sampling.first >= info.tokens)
+    return "rows are recorded from row " + number(info.sampling.first) + " on, and of " +
+           number(info.tokens) + " tokens the last row is " + number(info.tokens - 1);
   for (const LayerAttention& layer : info.attention)
     if (layer.type != "full" && layer.type != "window")
       return "the attention type " + in_quotes(layer.type) + " is neither full nor window";
@@ -122,9 +159,10 @@ std::uint32_t kv_slot(const TraceInfo& info, std::uint32_t head_slot) {
 std::uint64_t stored_row_bytes(const TraceInfo& info) {
   const std::uint64_t vector = std::uint64_t{info.tokens} * info.head_size * sizeof(float);
   const std::uint64_t kv_heads = recorded_kv_heads(info).size();
-  std::uint64_t head = vector;
+  std::uint64_t head =
+      std::uint64_t{info.sampling.before(info.tokens)} * info.head_size * sizeof(float);
   if (info.encoding != Encoding::factors)
-    head = RowLayout::offset(info.tokens) * bytes_per_value(info.encoding);
+    head = info.sampling.offset(info.tokens) * bytes_per_value(info.encoding);
   const std::uint64_t shared =
       (info.encoding == Encoding::factors ? vector : 0) + (info.values ? vector : 0);
   const auto real = [](std::uint64_t number) { return static_cast<double>(number); };

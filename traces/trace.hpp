@@ -43,6 +43,31 @@ struct RowRange {
   std::uint64_t values() const { return RowLayout::offset(last) - RowLayout::offset(first); }
 };
 
+/// Which rows a trace holds: each row i >= first with (i - first) mod every = 0. They are stored
+/// one after the other, each padded as RowLayout says.
+struct RowSampling {
+  std::uint32_t first = 0;
+  std::uint32_t every = 1;  ///< at least 1
+
+  bool all() const { return first == 0 && every == 1; }
+  bool holds(std::uint32_t row) const { return row >= first && (row - first) % every == 0; }
+  /// How many rows before `row` are held: the position of `row` among them if it is one.
+  std::uint32_t before(std::uint32_t row) const {
+    return row <= first ? 0 : (row - first - 1) / every + 1;
+  }
+  std::uint32_t count(RowRange range) const { return before(range.last) - before(range.first); }
+  /// The first of them that is `row` or a later one.
+  std::uint32_t next(std::uint32_t row) const { return first + before(row) * every; }
+  /// Values that those before `row` take, padding included: where `row` begins if it is held.
+  std::uint64_t offset(std::uint32_t row) const;
+  std::uint64_t values(RowRange range) const { return offset(range.last) - offset(range.first); }
+
+  bool operator==(const RowSampling&) const = default;
+};
+
+/// "1 row in 64 from row 1000 on", "all rows from row 1000 on", "all rows".
+std::string in_words(const RowSampling& sampling);
+
 /// Names one recorded (layer, head) by its position in TraceInfo::layers and TraceInfo::heads.
 struct HeadSlot {
   std::uint32_t layer = 0;
@@ -71,7 +96,8 @@ struct TraceInfo {
   std::vector<std::uint32_t> layers;  ///< recorded layers, model indices, ascending
   std::vector<std::uint32_t> heads;   ///< recorded query heads, model indices, ascending
   Encoding encoding = Encoding::fp16;
-  bool values = false;  ///< what the KV heads of the recorded heads hold as V is recorded too
+  bool values = false;        ///< what the KV heads of the recorded heads hold as V is recorded too
+  RowSampling sampling = {};  ///< keys and values are of all positions
 
   std::vector<LayerAttention> attention;  ///< one per recorded layer
   std::string model_name;
@@ -98,7 +124,7 @@ std::string inconsistency(const TraceInfo& info);
 /// Ascending indices in few words, "0-29" or "0,4,9": runs of three and more are written as ranges.
 std::string index_ranges(const std::vector<std::uint32_t>& indices);
 
-/// Throws std::invalid_argument unless `slot` is recorded and `range` lies within the rows.
+/// Throws std::invalid_argument unless `slot` is recorded and `range` lies within the n rows.
 void check_request(const TraceInfo& info, HeadSlot slot, RowRange range);
 
 /// The KV heads that the recorded query heads read: model indices, ascending.

@@ -21,6 +21,12 @@ namespace {
 constexpr std::uint64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kUint32 = std::numeric_limits<std::uint32_t>::max();
 
+/// The place of row i, padding included, in rows `range` laid out by RowLayout.
+std::span<float> row_in(std::span<float> rows, RowRange range, std::uint32_t i) {
+  return rows.subspan(RowLayout::offset(i) - RowLayout::offset(range.first),
+                      RowLayout::padded_length(i));
+}
+
 }  // namespace
 
 struct TraceReader::State {
@@ -64,8 +70,9 @@ struct TraceReader::State {
     throw InputError(path.string() + (object.empty() ? "" : ":") + object + ": " + what);
   }
 
-  /// Of one head's queries, keys or values.
+  /// Of one head's keys or values.
   std::uint64_t vector_values() const { return std::uint64_t{info.tokens} * info.head_size; }
+  std::uint32_t rows_held() const { return info.sampling.before(info.tokens); }
 
   std::uint32_t number(const hdf5::Object& object, const char* attribute) const {
     return static_cast<std::uint32_t>(object.integer_attribute(attribute, kUint32));
@@ -109,10 +116,12 @@ struct TraceReader::State {
   void read_attributes() {
     if (!file.has_attribute("format") || file.text_attribute("format") != schema::kFormat)
       fail("", "this HDF5 file is not a trace");
-    if (const auto version = file.integer_attribute("version", kAnyInteger);
-        version != schema::kVersion)
+    const auto version = file.integer_attribute("version", kAnyInteger);
+    const bool sampled = version == schema::kSampledVersion;
+    if (version != schema::kVersion && !sampled)
       fail("", "the trace has format version " + std::to_string(version) +
-                   ", this program reads version " + std::to_string(schema::kVersion));
+                   ", this program reads versions " + std::to_string(schema::kVersion) + " and " +
+                   std::to_string(schema::kSampledVersion));
     info.tokens = number(file, "tokens");
     info.prompt_tokens = number(file, "prompt_tokens");
     info.model_layers = number(file, "model_layers");
@@ -127,6 +136,7 @@ struct TraceReader::State {
       fail("@encoding", error.what());
     }
     info.values = file.has_attribute("values") && number(file, "values") != 0;
+    if (sampled) info.sampling = {number(file, "rows_from"), number(file, "rows_every")};
     info.model_name = file.text_attribute("model_name");
     info.architecture = file.text_attribute("architecture");
     info.model_sha256 = file.text_attribute("model_sha256");
@@ -158,7 +168,8 @@ struct TraceReader::State {
       fail("", "the trace is incomplete, " + std::to_string(whole) + " of up to " +
                    std::to_string(info.tokens) +
                    " rows are whole; use --incomplete where a command offers it, or capture again");
-    if (whole == 0) fail("", "the trace is incomplete and holds no whole row");
+    if (info.sampling.before(static_cast<std::uint32_t>(whole)) == 0)
+      fail("", "the trace is incomplete and holds no whole row");
     info.tokens = static_cast<std::uint32_t>(whole);
     info.prompt_tokens = std::min(info.prompt_tokens, info.tokens);
   }
@@ -167,20 +178,21 @@ struct TraceReader::State {
     const std::uint64_t heads = info.heads.size();
     const std::uint64_t kv_heads = recorded_kv_heads(info).size();
     const std::uint64_t n = info.tokens;
+    const std::uint64_t rows_held = info.sampling.before(info.tokens);
     const bool factored = info.encoding == Encoding::factors;
     for (std::uint32_t head = 0; head < heads; ++head) kv_slots.push_back(kv_slot(info, head));
     for (const std::uint32_t index : info.layers) {
       Layer layer;
       if (factored) {
-        layer.queries = floats(schema::queries(index), {heads, n, info.head_size});
+        layer.queries = floats(schema::queries(index), {heads, rows_held, info.head_size});
         layer.keys = floats(schema::keys(index), {kv_heads, n, info.head_size});
       } else {
         Rows rows{typed(schema::rows(index), schema::value_type(info.encoding).id(), 2), {}, 0};
-        rows.head_values = check_shape(rows.dataset, {heads, RowLayout::offset(n)});
+        rows.head_values = check_shape(rows.dataset, {heads, info.sampling.offset(info.tokens)});
         rows.mapped = mapped(rows.dataset, bytes_per_value(info.encoding));
         layer.rows = std::move(rows);
       }
-      layer.log_sum_exp = floats(schema::log_sum_exp(index), {heads, n});
+      layer.log_sum_exp = floats(schema::log_sum_exp(index), {heads, rows_held});
       if (info.values) {
         layer.values = floats(schema::values(index), {kv_heads, n, info.head_size});
       }
@@ -230,11 +242,14 @@ struct TraceReader::State {
     if (info.encoding == Encoding::factors) return;
     const auto offsets =
         list<std::uint64_t>(schema::kRowOffsets, info.tokens, TraceInfo::kMostTokens + 1);
-    for (std::uint32_t row = 0; row < info.tokens; ++row)
-      if (offsets[row] != RowLayout::offset(row))
+    std::uint64_t expected = 0;
+    for (std::uint32_t row = 0; row < info.tokens; ++row) {
+      if (offsets[row] != expected)
         fail(schema::kRowOffsets, "row " + std::to_string(row) + " is said to begin at " +
                                       std::to_string(offsets[row]) + " instead of " +
-                                      std::to_string(RowLayout::offset(row)));
+                                      std::to_string(expected));
+      if (info.sampling.holds(row)) expected += RowLayout::padded_length(row);
+    }
   }
 
   void read_tokens() {
@@ -287,15 +302,17 @@ std::span<const std::byte> TraceReader::stored_rows(HeadSlot slot, RowRange rang
                                                     std::vector<std::byte>& scratch) const {
   check_request(state_->info, slot, range);
   const State::Rows& rows = state_->layers[slot.layer].rows.value();
+  const RowSampling& sampling = state_->info.sampling;
   const std::uint64_t width = bytes_per_value(state_->info.encoding);
-  const std::uint64_t column = RowLayout::offset(range.first);
+  const std::uint64_t column = sampling.offset(range.first);
+  const std::uint64_t values = sampling.values(range);
   if (!rows.mapped.empty())
-    return rows.mapped.subspan((slot.head * rows.head_values + column) * width,
-                               range.values() * width);
-  scratch.resize(range.values() * width);
+    return rows.mapped.subspan((slot.head * rows.head_values + column) * width, values * width);
+  scratch.resize(values * width);
+  if (values == 0) return scratch;
   const std::scoped_lock lock(state_->hdf5_lock);
   rows.dataset.read_block(rows.dataset.type().id(), std::vector<std::uint64_t>{slot.head, column},
-                          std::vector<std::uint64_t>{1, range.values()}, scratch.data());
+                          std::vector<std::uint64_t>{1, values}, scratch.data());
   return scratch;
 }
 
@@ -305,58 +322,83 @@ std::span<const float> TraceReader::rows(HeadSlot slot, RowRange range,
   if (encoding == Encoding::factors) return computed_rows(slot, range, scratch);
   thread_local std::vector<std::byte> stored_scratch;
   const auto stored = stored_rows(slot, range, stored_scratch);
-  if (encoding == Encoding::fp32 && !state_->layers[slot.layer].rows->mapped.empty())
+  const RowSampling& sampling = state_->info.sampling;
+  if (sampling.all() && encoding == Encoding::fp32 &&
+      !state_->layers[slot.layer].rows->mapped.empty())
     return {reinterpret_cast<const float*>(stored.data()), range.values()};
   if (scratch.size() < range.values()) scratch.resize(range.values());
   const auto values = std::span(scratch).first(range.values());
-  decode(encoding, stored, values);
+  if (sampling.all()) {
+    decode(encoding, stored, values);
+    return values;
+  }
+  std::size_t next = 0;
+  for (std::uint32_t i = sampling.next(range.first); i < range.last; i += sampling.every) {
+    const auto row = row_in(values, range, i);
+    const std::size_t bytes = row.size() * bytes_per_value(encoding);
+    decode(encoding, stored.subspan(next, bytes), row);
+    next += bytes;
+  }
   return values;
 }
 
-// By whole blocks of 64 rows in memory of one alignment, whatever part of them is asked for: the
-// order of additions depends on both, and a row must not depend on the range that it is read in.
+// By whole blocks of 64 rows in memory of one alignment, whatever part of them is asked for or
+// recorded: the order of additions depends on both, and a row must depend neither on the range that
+// it is read in nor on which others are recorded.
 std::span<const float> TraceReader::computed_rows(HeadSlot slot, RowRange range,
                                                   std::vector<float>& scratch) const {
   check_request(state_->info, slot, range);
   if (scratch.size() < range.values()) scratch.resize(range.values());
   const auto values = std::span(scratch).first(range.values());
+  const RowSampling& sampling = state_->info.sampling;
   thread_local std::vector<float, Eigen::aligned_allocator<float>> block_rows;
+  thread_local std::vector<float> block_queries;
   std::array<float, RowLayout::kBlock> lse{};
+  const std::uint64_t size = state_->info.head_size;
   QueriesAndKeys factors{.head_size = state_->info.head_size,
                          .attention = state_->info.attention[slot.layer],
                          .queries = nullptr,
-                         .query_stride = state_->info.head_size,
+                         .query_stride = size,
                          .keys = keys(slot).data()};
-  for (std::uint32_t first = range.first; first < range.last;) {
-    const std::uint32_t begin = first - first % RowLayout::kBlock;
+  const float* const recorded = queries(slot).data();
+  // Block by block: the first row of each that is wanted.
+  for (std::uint32_t next = sampling.next(range.first); next < range.last;) {
+    const std::uint32_t begin = next - next % RowLayout::kBlock;
     const auto end = static_cast<std::uint32_t>(begin + RowLayout::kBlock);
     const RowRange block{begin, std::min(end, state_->info.tokens)};
-    const RowRange wanted{first, std::min(block.last, range.last)};
-    const auto out =
-        values.subspan(RowLayout::offset(first) - RowLayout::offset(range.first), wanted.values());
     if (block_rows.size() < block.values()) block_rows.resize(block.values());
     const auto rows = std::span(block_rows).first(block.values());
-    factors.queries = queries(slot).data() + std::uint64_t{begin} * factors.head_size;
+    if (sampling.all()) {
+      factors.queries = recorded + begin * size;
+    } else {  // those that are not recorded are zero
+      block_queries.assign(block.size() * size, 0.0F);
+      for (std::uint32_t i = sampling.next(begin); i < block.last; i += sampling.every)
+        std::copy_n(recorded + sampling.before(i) * size, size,
+                    block_queries.data() + (i - begin) * size);
+      factors.queries = block_queries.data();
+    }
     if (!attention_rows(factors, block, rows, lse)) {
       state_->fail(schema::queries(state_->info.layers[slot.layer]),
                    "the attention of head " + std::to_string(state_->info.heads[slot.head]) +
                        ", rows from " + std::to_string(begin) + ", is not finite");
     }
-    const auto from = RowLayout::offset(first) - RowLayout::offset(begin);
-    std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(from), out.size(), out.begin());
-    first = wanted.last;
+    for (; next < std::min(block.last, range.last); next += sampling.every) {
+      const auto row = row_in(rows, block, next);
+      std::copy(row.begin(), row.end(), row_in(values, range, next).begin());
+    }
   }
   return values;
 }
 
 std::span<const float> TraceReader::log_sum_exp(HeadSlot slot) const {
   check_request(state_->info, slot, {0, 0});
-  return state_->layers[slot.layer].log_sum_exp.of(slot.head, state_->info.tokens);
+  return state_->layers[slot.layer].log_sum_exp.of(slot.head, state_->rows_held());
 }
 
 std::span<const float> TraceReader::queries(HeadSlot slot) const {
   check_request(state_->info, slot, {0, 0});
-  return state_->layers[slot.layer].queries.of(slot.head, state_->vector_values());
+  return state_->layers[slot.layer].queries.of(
+      slot.head, std::uint64_t{state_->rows_held()} * state_->info.head_size);
 }
 
 std::span<const float> TraceReader::keys(HeadSlot slot) const {

@@ -28,7 +28,8 @@ class TraceReader final : public RowSource {
   std::span<const float> queries(HeadSlot slot) const override;
   std::span<const float> keys(HeadSlot slot) const override;
   std::span<const float> values(HeadSlot slot) const override;
-  /// The rows as stored, in the trace's encoding; valid as rows() says. Not of factors.
+  /// What is recorded of the rows, as stored, one after the other, in the trace's encoding; valid
+  /// as rows() says. Not of factors.
   std::span<const std::byte> stored_rows(HeadSlot slot, RowRange range,
                                          std::vector<std::byte>& scratch) const;
   std::span<const float> log_sum_exp(HeadSlot slot) const override;

@@ -29,7 +29,7 @@ constexpr std::uint64_t kMostHeads = 1U << 18;
 // Of all datasets; generous with the metadata of each.
 std::uint64_t file_bytes(const TraceInfo& info) {
   const std::uint64_t heads = info.layers.size() * info.heads.size();
-  return stored_row_bytes(info) + heads * info.tokens * sizeof(float) +
+  return stored_row_bytes(info) + heads * info.sampling.before(info.tokens) * sizeof(float) +
          std::uint64_t{info.tokens} * (sizeof(std::uint64_t) + sizeof(std::uint32_t) + 16) +
          (16 + 6 * info.layers.size()) * schema::kAlignment;
 }
@@ -86,6 +86,7 @@ struct TraceWriter::State {
     return written[at.layer * info.heads.size() + at.head];
   }
   bool factored() const { return info.encoding == Encoding::factors; }
+  bool holds_rows() const { return info.sampling.before(whole) > 0; }
 
   hdf5::Dataset reserve(const std::string& name, hid_t type,
                         std::initializer_list<std::uint64_t> shape) {
@@ -95,7 +96,8 @@ struct TraceWriter::State {
   void describe() {
     using Unsigned = std::uint32_t;
     file->set_text("format", schema::kFormat);
-    file->set<Unsigned>("version", schema::kVersion);
+    file->set<Unsigned>("version",
+                        info.sampling.all() ? schema::kVersion : schema::kSampledVersion);
     file->set<std::uint8_t>("complete", 0);
     file->set<Unsigned>("tokens", info.tokens);
     file->set<Unsigned>("prompt_tokens", info.prompt_tokens);
@@ -107,6 +109,10 @@ struct TraceWriter::State {
     file->set_array<Unsigned>("heads", info.heads);
     file->set_text("encoding", name(info.encoding));
     file->set<std::uint8_t>("values", info.values ? 1 : 0);
+    if (!info.sampling.all()) {
+      file->set<Unsigned>("rows_from", info.sampling.first);
+      file->set<Unsigned>("rows_every", info.sampling.every);
+    }
     file->set_text("model_name", info.model_name);
     file->set_text("architecture", info.architecture);
     file->set_text("model_sha256", info.model_sha256);
@@ -136,21 +142,23 @@ struct TraceWriter::State {
       group.set("scale", info.attention[at].scale);
       group.set("softcap", info.attention[at].softcap);
       const std::uint64_t n = info.tokens;
+      const std::uint64_t rows = info.sampling.before(info.tokens);
       const hid_t real = hdf5::type_of<float>();
-      const auto vectors = [&](const std::string& dataset, std::uint64_t of) {
-        return track(dataset, real, sizeof(float), {of, n, info.head_size});
+      const auto vectors = [&](const std::string& dataset, std::uint64_t of, std::uint64_t each) {
+        return track(dataset, real, sizeof(float), {of, each, info.head_size});
       };
       const std::uint64_t kv_heads = recorded_kv_heads(info).size();
       Layer layer;
       if (factored()) {
-        layer.main = vectors(schema::queries(index), heads);
-        layer.keys = vectors(schema::keys(index), kv_heads);
+        layer.main = vectors(schema::queries(index), heads, rows);
+        layer.keys = vectors(schema::keys(index), kv_heads, n);
       } else {
-        layer.main = track(schema::rows(index), schema::value_type(info.encoding).id(),
-                           bytes_per_value(info.encoding), {heads, RowLayout::offset(n)});
+        layer.main =
+            track(schema::rows(index), schema::value_type(info.encoding).id(),
+                  bytes_per_value(info.encoding), {heads, info.sampling.offset(info.tokens)});
       }
-      layer.log_sum_exp = track(schema::log_sum_exp(index), real, sizeof(float), {heads, n});
-      if (info.values) layer.values = vectors(schema::values(index), kv_heads);
+      layer.log_sum_exp = track(schema::log_sum_exp(index), real, sizeof(float), {heads, rows});
+      if (info.values) layer.values = vectors(schema::values(index), kv_heads, n);
       layers.push_back(std::move(layer));
     }
     file->flush();
@@ -158,7 +166,9 @@ struct TraceWriter::State {
 
   void lay_out_offsets() {
     std::vector<std::uint64_t> offsets(std::size_t{info.tokens} + 1);
-    for (std::size_t row = 0; row < offsets.size(); ++row) offsets[row] = RowLayout::offset(row);
+    for (std::uint32_t row = 0; row < info.tokens; ++row)
+      offsets[row + 1] =
+          offsets[row] + (info.sampling.holds(row) ? RowLayout::padded_length(row) : 0);
     const std::uint64_t length = offsets.size();
     file->create_dataset(schema::kRowOffsets, hdf5::type_of<std::uint64_t>(), {&length, 1})
         .write(hdf5::type_of<std::uint64_t>(), offsets.data());
@@ -183,8 +193,10 @@ struct TraceWriter::State {
 
   std::string leftover() const {
     if (finished) return path.string() + " is complete";
-    if (whole == 0) return partial.string() + " held no whole rows and is removed";
-    return partial.string() + " keeps rows 0 to " + std::to_string(whole - 1) + " of every head";
+    if (!holds_rows()) return partial.string() + " held no whole rows and is removed";
+    return partial.string() + " keeps " +
+           (info.sampling.all() ? "rows 0 to " : in_words(info.sampling) + " up to row ") +
+           std::to_string(whole - 1) + " of every head";
   }
 
   // `what` is asked for its text only when something goes wrong.
@@ -323,7 +335,7 @@ TraceWriter::TraceWriter(fs::path path, TraceInfo planned, bool overwrite)
 TraceWriter::~TraceWriter() {
   state_->file.reset();
   std::error_code ignored;
-  if (!state_->finished && state_->whole == 0) fs::remove(state_->partial, ignored);
+  if (!state_->finished && !state_->holds_rows()) fs::remove(state_->partial, ignored);
 }
 
 void TraceWriter::write_rows(HeadSlot at, RowRange range, std::span<const std::byte> rows,
@@ -332,9 +344,11 @@ void TraceWriter::write_rows(HeadSlot at, RowRange range, std::span<const std::b
   const TraceInfo& info = state.info;
   check_request(info, at, range);
   const std::uint64_t vectors = std::uint64_t{range.size()} * info.head_size;
-  const std::uint64_t bytes =
-      state.factored() ? vectors * sizeof(float) : range.values() * bytes_per_value(info.encoding);
-  if (rows.size() != bytes || lse.size() != range.size())
+  const std::uint64_t held = info.sampling.count(range);
+  const std::uint64_t bytes = state.factored()
+                                  ? held * info.head_size * sizeof(float)
+                                  : info.sampling.values(range) * bytes_per_value(info.encoding);
+  if (rows.size() != bytes || lse.size() != held)
     throw std::invalid_argument("rows " + std::to_string(range.first) + " to " +
                                 std::to_string(range.last) + " take " + std::to_string(bytes) +
                                 " bytes, not " + std::to_string(rows.size()));

@@ -38,14 +38,15 @@ class TraceWriter {
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  /// Rows `range` of one head, encoded in the trace's encoding and laid out by RowLayout
-  /// (range.values() values, padding zero), or their queries as floats [range.size()][head_size]
-  /// where the trace stores factors, and their natural-log log-sum-exp (range.size()). `shared`
-  /// comes with the heads of which brings_keys_and_values() is true.
+  /// The recorded ones among rows `range` of one head, encoded in the trace's encoding and laid out
+  /// one after the other (TraceInfo::sampling's values(range), padding zero), or their queries as
+  /// floats [rows][head_size] where the trace stores factors, and their natural-log log-sum-exp.
+  /// `shared`, of all positions in the range, comes with the heads of which
+  /// brings_keys_and_values() is true.
   void write_rows(HeadSlot slot, RowRange range, std::span<const std::byte> rows,
                   std::span<const float> lse, KeysAndValues shared = {});
-  /// All recorded heads now hold rows 0..rows-1, which survive a kill of the process from here on.
-  /// Costs one small write, so it may be called after every token.
+  /// All recorded heads now hold what is recorded of rows 0..rows-1, which survive a kill of the
+  /// process from here on. Costs one small write, so it may be called after every token.
   void rows_whole(std::uint32_t rows);
   /// Writes token ids and pieces (`tokens` of each, or none), the actual number of tokens and the
   /// row-sum error; marks complete, syncs and renames to the final path.

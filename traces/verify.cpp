@@ -33,7 +33,8 @@ class Verifier {
     const TraceInfo& info = reader_.info();
     result_.info = info;
     result_.checksums = reader_.complete();
-    const std::uint64_t total = std::uint64_t{info.layers.size()} * info.heads.size() * info.tokens;
+    const std::uint64_t total =
+        std::uint64_t{info.layers.size()} * info.heads.size() * info.sampling.before(info.tokens);
     for (std::uint32_t layer = 0; layer < info.layers.size(); ++layer) {
       const std::uint32_t index = info.layers[layer];
       const auto rows = checksums(factored() ? schema::queries(index) : schema::rows(index));
@@ -124,7 +125,8 @@ class Verifier {
   void check_rows(HeadSlot slot, RowRange range, std::span<const float> rows) {
     const TraceInfo& info = reader_.info();
     const std::uint32_t window = info.attention[slot.layer].window;
-    for (std::uint32_t i = range.first; i < range.last; ++i) {
+    const RowSampling& sampling = info.sampling;
+    for (std::uint32_t i = sampling.next(range.first); i < range.last; i += sampling.every) {
       const auto begin = RowLayout::offset(i) - RowLayout::offset(range.first);
       const auto row = rows.subspan(begin, i + 1);
       const auto padding = rows.subspan(begin + i + 1, RowLayout::padded_length(i) - i - 1);

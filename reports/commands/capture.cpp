@@ -249,6 +249,12 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
     decoding << "temperature " << request.temperature << ", seed " << request.seed;
   TraceInfo info =
       plan_trace(config, request, layers, heads, encoding, options["values"].as<bool>());
+  info.sampling = {options["rows-from"].as<std::uint32_t>(),
+                   options["rows-every"].as<std::uint32_t>()};
+  if (record && info.sampling.first >= info.tokens)
+    throw std::invalid_argument("--rows-from " + std::to_string(info.sampling.first) +
+                                ": prompt and generated tokens have rows 0 to " +
+                                std::to_string(info.tokens - 1) + " only");
   const std::string how_many =
       (prompt.all ? "all " : "the first ") + std::to_string(info.prompt_tokens) + " tokens";
   info.source = "capture of " + prompt.origin + ", " + how_many + ", " +
@@ -267,6 +273,7 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   print("records", record ? std::to_string(layers.size()) + " layers x " +
                                 std::to_string(heads.size()) + " heads as " +
                                 std::string(name(encoding)) + (info.values ? " and values" : "") +
+                                (info.sampling.all() ? "" : ", " + in_words(info.sampling)) +
                                 ", up to " + in_megabytes(stored_row_bytes(info)) + " on disk"
                           : "nothing (--no-record)");
   print("needs", in_megabytes(weights + working) + " of memory, " + in_megabytes(weights) +
@@ -323,6 +330,8 @@ Command capture_command() {
       "\\\n      --out run.h5\n"
       "  kvreplay capture --model smollm2.gguf --tokens 1,450,3118 --layers 0,10-19 --heads 0-2 "
       "\\\n      --encoding u16log --out part.h5\n"
+      "  kvreplay capture --model smollm2.gguf --text book.txt --rows-from 1024 --rows-every 16 "
+      "\\\n      --out sampled.h5\n"
       "  kvreplay capture --model smollm2.gguf --text book.txt --perplexity --no-record";
   const auto threads = static_cast<std::uint32_t>(tbb::info::default_concurrency());
   auto add = command.options.add_options();
@@ -345,6 +354,12 @@ Command capture_command() {
   add("encoding", po::value<std::string>()->default_value("fp16")->value_name("E"),
       "how rows are stored: fp16, fp32 or u16log, or as factors: the queries and keys that they "
       "come of, n numbers where rows take n^2 / 2, and computed again when they are read");
+  add("rows-from",
+      whole_number<std::uint32_t>(0, TraceInfo::kMostTokens)->default_value(0)->value_name("N"),
+      "record rows from row N on (keys and values of all positions)");
+  add("rows-every",
+      whole_number<std::uint32_t>(1, TraceInfo::kMostTokens)->default_value(1)->value_name("M"),
+      "of them 1 row in M: N, N + M, N + 2M, ...; policies that observe rows need all of them");
   add("values", po::bool_switch(),
       "store V too, fp32: what output errors and value-aware policies need");
   add("temperature", po::value<double>()->default_value(0, "0")->value_name("T"),

@@ -301,6 +301,13 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
     std::cout << "  note     the same number of tokens, so run once: " << same << "\n";
   }
   std::cout << "  steps    " << steps_taken(plan.steps) << "\n";
+  if (!plan.sampling.all()) {
+    std::cout << wrapped("  rows     ", "the trace holds " + in_words(plan.sampling) + ", " +
+                                            grouped(plan.sampling.before(plan.tokens)) + " of " +
+                                            grouped(plan.tokens) +
+                                            ": only they are measured; regret and delay, which "
+                                            "take all rows, are not");
+  }
   if (!plan.needed.empty()) {
     std::string rules;
     for (const auto& rule : plan.needed) rules += (rules.empty() ? "" : ", ") + rule.text();
@@ -432,9 +439,10 @@ std::string done_so_far(const ReplayPlan& plan, const ReplayOutcome& outcome) {
 }
 
 std::string replayed_heads(const ReplayPlan& plan, const ReplayOutcome& outcome) {
-  if (whole(plan, outcome)) return "the replayed layers and heads";
+  const std::string rows = plan.sampling.all() ? "" : ", " + in_words(plan.sampling);
+  if (whole(plan, outcome)) return "the replayed layers and heads" + rows;
   return "the " + done_of_all(name(plan.scope), outcome.units_done, plan.units.size()) +
-         " that are done";
+         " that are done" + rows;
 }
 
 void print_zero_mass_rows(const ReplayPlan& plan, const ReplayOutcome& outcome) {

@@ -86,7 +86,13 @@ With --cost, of each kept set and step:
 
 --series FILE.csv has losses, misses, kept, visible, turnover and age along the steps: mean, p50,
 p95 and p99 over all heads (kept sets) in each of --bins bins of steps, first_step to last_step.
-It covers all steps, also the filling ones, whatever --steps says: curves begin at step 0.
+It covers all steps, also the filling ones, whatever --steps says: curves begin at step 0. Of a
+trace that holds some rows only a bin has these; a bin without any has no line.
+
+Of a trace that holds some rows only (capture --rows-from, --rows-every) these are measured, and a
+policy must observe none but the row that it chooses for: local, sinks, strided, fixed, random,
+topk-row and their like are exact then, all others are refused. Regret and delay are left out, and
+turnover where the choice at the step before is unknown. The column steps counts what was measured.
 
 Steps: active are those that find a cache of k tokens full, i >= k, and are not of a prompt that
 is attended in full; decoded are those of them behind the prompt. Evictions at these steps count,
@@ -337,8 +343,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   for (const auto& [info, plan, outcome] : traces) {
     if (traces.size() > 1) std::cout << "\n" << plan.trace;
     print_tables(plan, outcome, !options["needed"].defaulted());
-    entries += static_cast<double>(plan.rows()) * (plan.tokens + 1) / 2 *
-               static_cast<double>(plan.cells.size()) *
+    entries += static_cast<double>(plan.row_entries()) * static_cast<double>(plan.cells.size()) *
                (static_cast<double>(outcome.units_done) / static_cast<double>(plan.units.size()));
   }
   std::cout << "\n"
@@ -412,7 +417,7 @@ Command simulate_command() {
   add("out", po::value<std::string>()->value_name("FILE"), "results as HDF5, for kvreplay report");
   add("csv", po::value<std::string>()->value_name("FILE"), "results as CSV");
   add("sets", po::value<std::string>()->value_name("FILE"),
-      "the kept set of every step as text (small traces)");
+      "the kept set of every step, of which the trace holds the row, as text (small traces)");
   add("series", po::value<std::string>()->value_name("FILE"),
       "metrics along the steps as CSV, of all steps");
   add("bins", whole_number(1U, 65536U)->default_value(64)->value_name("N"),

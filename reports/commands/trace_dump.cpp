@@ -85,7 +85,7 @@ Command trace_dump_command() {
   add("head", whole_number<std::uint32_t>()->required()->value_name("H"),
       "query head of the model");
   add("rows", po::value<std::string>()->default_value(":")->value_name("A:B"),
-      "rows A to B, B not included");
+      "rows A to B, B not included; of a trace that holds some rows only, those");
   add("format", po::value<std::string>()->default_value("text")->value_name("NAME"),
       "text: a row a line; csv: layer,head,row,key,probability; npy: float32 [rows, B]");
   add("out", po::value<std::string>()->value_name("FILE"), "file to write instead of printing");
@@ -109,6 +109,10 @@ Command trace_dump_command() {
     const HeadSlot slot{position(info.layers, given["layer"].as<std::uint32_t>(), "layer"),
                         position(info.heads, given["head"].as<std::uint32_t>(), "head")};
     const RowRange range = parse_rows(given["rows"].as<std::string>(), info.tokens);
+    if (info.sampling.count(range) == 0)
+      throw std::invalid_argument("--rows " + given["rows"].as<std::string>() + ": " +
+                                  trace.path().string() + " holds none of these rows, only " +
+                                  in_words(info.sampling));
     if (to_file) {
       OutputFile file(given["out"].as<std::string>(), given["overwrite"].as<bool>());
       FileBuffer buffer(file);

@@ -30,6 +30,9 @@ nlohmann::ordered_json as_json(const TraceReader& trace) {
           {"heads", info.heads},
           {"encoding", name(info.encoding)},
           {"values", info.values},
+          {"rows_from", info.sampling.first},
+          {"rows_every", info.sampling.every},
+          {"rows", info.sampling.before(info.tokens)},
           {"row_bytes", stored_row_bytes(info)},
           {"row_sum_error", info.row_sum_error},
           {"model_name", info.model_name},
@@ -78,6 +81,9 @@ void print(std::ostream& out, const TraceReader& trace) {
                        number((stored_row_bytes(info) + 500'000) / 1'000'000) + " MB of " +
                        (info.encoding == Encoding::factors ? "queries and keys" : "rows") +
                        (info.values ? " and values" : ""));
+  if (!info.sampling.all())
+    line("rows", in_words(info.sampling) + ": " + number(info.sampling.before(info.tokens)) +
+                     " of " + number(info.tokens));
   line("row-sum error", info.row_sum_error);
   text("computed in", info.compute_type);
   if (!info.rope_type.empty() && info.rope_type != "none") {

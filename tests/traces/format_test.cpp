@@ -36,7 +36,7 @@ std::vector<double> row_read_by(const std::string& code, const TemporaryFolder& 
 }
 
 /// One layer, the fourth, of a model with two query heads a KV head.
-void write_factors(const std::filesystem::path& path) {
+void write_factors(const std::filesystem::path& path, RowSampling sampling) {
   TraceInfo info = plain_info(130, 4, 4, 2);
   info.layers = {3};
   info.heads = {0, 1, 2};
@@ -44,6 +44,7 @@ void write_factors(const std::filesystem::path& path) {
   info.attention[0].scale = 0.5;
   info.head_size = 4;
   info.encoding = Encoding::factors;
+  info.sampling = sampling;
   const auto numbers = [](float seed) {
     std::vector<float> all(std::size_t{130} * 4);
     for (std::size_t i = 0; i < all.size(); ++i)
@@ -67,7 +68,13 @@ void write_factors(const std::filesystem::path& path) {
     }
     KeysAndValues shared;
     if (head != 1) shared.keys = keys;
-    writer.write_rows({0, head}, {0, 130}, std::as_bytes(std::span(queries)), lse, shared);
+    std::vector<float> held;
+    std::vector<float> lse_held;
+    for (std::uint32_t i = sampling.first; i < 130; i += sampling.every) {
+      held.insert(held.end(), queries.begin() + i * 4, queries.begin() + i * 4 + 4);
+      lse_held.push_back(lse[i]);
+    }
+    writer.write_rows({0, head}, {0, 130}, std::as_bytes(std::span(held)), lse_held, shared);
   }
   writer.finish(130, {}, {}, 0);
 }
@@ -108,6 +115,33 @@ TEST_CASE("the h5py reader in FORMAT.md reads rows of every encoding") {
   }
 }
 
+TEST_CASE("the h5py reader in FORMAT.md reads a row of a file that holds some") {
+  if (std::system("/usr/bin/python3 -c 'import h5py' 2>/dev/null") != 0) {
+    skip("python3-h5py is not installed");
+    return;
+  }
+  const std::string document = read_bytes(test_data() / ".." / ".." / "traces" / "FORMAT.md");
+  const TemporaryFolder folder;
+  TraceInfo info = plain_info(130, 4, 3, 3);
+  info.sampling = {10, 30};  // 10, 40, 70, 100
+  {
+    TraceWriter writer(folder / "run.h5", info, true);
+    for (std::uint32_t layer = 0; layer < 4; ++layer)
+      for (std::uint32_t head = 0; head < 3; ++head) {
+        std::vector<float> rows(64 + 64 + 128 + 128);
+        for (std::size_t at = 0; at < rows.size(); ++at)
+          rows[at] = static_cast<float>(1000 * (layer * 3 + head) + at);
+        writer.write_rows({layer, head}, {0, 130}, std::as_bytes(std::span(rows)),
+                          std::vector<float>(4));
+      }
+    writer.finish(130, {}, {}, 0);
+  }
+  const auto read = row_read_by(code_from(document, document.find("```python\n")), folder);
+  REQUIRE(read.size() == 101);
+  for (std::size_t key = 0; key < read.size(); ++key)
+    REQUIRE(read[key] == 1000.0 * 11 + 256 + static_cast<double>(key));
+}
+
 TEST_CASE("the h5py lines in FORMAT.md compute a row of factors") {
   if (std::system("/usr/bin/python3 -c 'import h5py' 2>/dev/null") != 0) {
     skip("python3-h5py is not installed");
@@ -117,7 +151,8 @@ TEST_CASE("the h5py lines in FORMAT.md compute a row of factors") {
   const std::size_t fence = document.find("```python\n", document.find("```python\n") + 1);
   REQUIRE(fence != std::string::npos);
   const TemporaryFolder folder;
-  write_factors(folder / "run.h5");
+  write_factors(folder / "run.h5",
+                GENERATE(RowSampling{}, RowSampling{1, 33}, RowSampling{100, 1}));
   const auto read = row_read_by(code_from(document, fence), folder);
   const TraceReader reader(folder / "run.h5");
   std::vector<float> scratch;

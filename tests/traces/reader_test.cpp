@@ -137,7 +137,8 @@ TEST_CASE("what does not fit together is refused with its place") {
     recipe.attributes = [=](hdf5::File& file) { file.set<std::int64_t>(name, value); };
     return recipe;
   };
-  refused(with("version", 2), "format version 2");
+  refused(with("version", 3), "format version 3");
+  refused(with("version", 2), "@rows_from: the attribute is missing");
   refused(with("tokens", 0), "0 tokens");
   refused(with("tokens", -1), "-1 is outside");
   refused(with("tokens", std::int64_t{1} << 32), "outside 0 to 4294967295");
