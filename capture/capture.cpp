@@ -31,7 +31,7 @@ class Run {
         recorder_(recorder),
         control_(control),
         total_(static_cast<std::uint32_t>(request.prompt.size()) + request.generate) {
-    model_.start(total_);
+    model_.start(total_, recorder);
     result_.tokens = request.prompt;
   }
 
@@ -59,7 +59,7 @@ class Run {
 
  private:
   void forward(std::span<const std::uint32_t> ids) {
-    model_.forward(ids, recorder_, control_);
+    model_.forward(ids, control_);
     if (recorder_ != nullptr) recorder_->rows_whole(model_.position());
     control_.report("tokens", model_.position(), total_);
   }
@@ -124,7 +124,7 @@ class Run {
   }
 
   void finish_trace() {
-    if (const auto first = recorder_->planned().sampling.first; first >= result_.tokens.size())
+    if (const auto first = recorder_->plan().sampling.first; first >= result_.tokens.size())
       throw std::invalid_argument("the model ended the text after " +
                                   std::to_string(result_.tokens.size()) + " tokens, before row " +
                                   std::to_string(first) +

@@ -62,7 +62,7 @@ CpuModel::CpuModel(const GgufFile& file, const LlamaConfig& config, const CpuOpt
   Eigen::setNbThreads(1);
 }
 
-void CpuModel::start(std::uint32_t capacity) {
+void CpuModel::start(std::uint32_t capacity, AttentionSink* sink) {
   if (capacity == 0) throw std::invalid_argument("a run needs room for at least one token");
   if (capacity != capacity_) {
     const Sizes s = sizes(config_, options_, capacity);
@@ -77,6 +77,7 @@ void CpuModel::start(std::uint32_t capacity) {
     rope_ = RopeTable(config_.rope, capacity);
     capacity_ = capacity;
   }
+  sink_ = sink;
   position_ = 0;
   last_tokens_ = 0;
 }
@@ -90,17 +91,8 @@ float* CpuModel::values(std::uint32_t layer, std::uint32_t kv_head) const {
   return keys(layer, kv_head) + std::uint64_t{capacity_} * config_.head_size;
 }
 
-void CpuModel::forward(std::span<const std::uint32_t> ids, AttentionSink* sink,
-                       const RunControl& control) {
-  if (ids.empty() || ids.size() > options_.chunk || ids.size() > capacity_ - position_)
-    throw std::invalid_argument("forward() was given " + std::to_string(ids.size()) +
-                                " tokens with room for " +
-                                std::to_string(std::min(options_.chunk, capacity_ - position_)));
-  for (const std::uint32_t id : ids)
-    if (id >= config_.vocabulary)
-      throw std::invalid_argument("token id " + std::to_string(id) +
-                                  " is outside the model's vocabulary of " +
-                                  std::to_string(config_.vocabulary));
+void CpuModel::forward(std::span<const std::uint32_t> ids, const RunControl& control) {
+  check_ids(config_, ids, std::min(options_.chunk, capacity_ - position_));
   const auto tokens = static_cast<std::uint32_t>(ids.size());
   last_tokens_ = 0;
   for (std::uint32_t token = 0; token < tokens; ++token)
@@ -109,14 +101,14 @@ void CpuModel::forward(std::span<const std::uint32_t> ids, AttentionSink* sink,
   arena_.execute([&] {
     for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
       control.throw_if_stopped();
-      run_layer(layer, tokens, sink);
+      run_layer(layer, tokens);
     }
   });
   position_ += tokens;
   last_tokens_ = tokens;
 }
 
-void CpuModel::run_layer(std::uint32_t index, std::uint32_t tokens, AttentionSink* sink) {
+void CpuModel::run_layer(std::uint32_t index, std::uint32_t tokens) {
   const LlamaLayer& layer = weights_.layers[index];
   const std::uint64_t f = config_.feed_forward;
   const Activations hidden{hidden_.data(), config_.embedding};
@@ -127,7 +119,7 @@ void CpuModel::run_layer(std::uint32_t index, std::uint32_t tokens, AttentionSin
   normalise(0, tokens, layer.attention_norm);
   multiply(layer.qkv, normed, tokens, {qkv_.data(), layer.qkv.out}, Store::assign);
   place_queries_and_keys(index, tokens);
-  attend_all(index, tokens, sink);
+  attend_all(index, tokens);
   multiply(layer.attention_out, mixed, tokens, hidden, Store::add);
 
   normalise(0, tokens, layer.feed_forward_norm);
@@ -168,7 +160,7 @@ void CpuModel::place_queries_and_keys(std::uint32_t layer, std::uint32_t tokens)
   });
 }
 
-void CpuModel::attend_all(std::uint32_t layer, std::uint32_t tokens, AttentionSink* sink) {
+void CpuModel::attend_all(std::uint32_t layer, std::uint32_t tokens) {
   // Blocks end where RowLayout's do, so that all rows of a block have one padded length.
   std::vector<RowRange> blocks;
   for (std::uint32_t row = position_; row < position_ + tokens;) {
@@ -199,12 +191,9 @@ void CpuModel::attend_all(std::uint32_t layer, std::uint32_t tokens, AttentionSi
 
     std::array<float, RowLayout::kBlock> lse{};
     const auto probabilities = scores_.local().span().first(rows.values());
-    if (!attend(block, probabilities, lse))
-      throw InputError(path_ + ": attention scores of layer " + std::to_string(layer) + ", head " +
-                       std::to_string(head) + ", rows from " + std::to_string(rows.first) +
-                       " are not finite; the weights are damaged or overflow fp32");
-    if (sink != nullptr && sink->wants(layer, head))
-      sink->rows(layer, head, block, probabilities, std::span(lse).first(rows.size()));
+    if (!attend(block, probabilities, lse)) throw scores_not_finite(path_, layer, head, rows.first);
+    if (sink_ != nullptr && sink_->wants(layer, head))
+      sink_->rows(layer, head, block, probabilities, std::span(lse).first(rows.size()));
   };
   // In row order, not in TBB's halves: a sink that writes rows in order must not keep many back.
   std::atomic<std::size_t> next{0};
@@ -214,9 +203,7 @@ void CpuModel::attend_all(std::uint32_t layer, std::uint32_t tokens, AttentionSi
 }
 
 void CpuModel::logits(std::uint32_t first, std::uint32_t count, std::span<float> out) {
-  if (count == 0 || first > last_tokens_ || count > last_tokens_ - first ||
-      out.size() != std::uint64_t{count} * config_.vocabulary)
-    throw std::invalid_argument("logits() was asked for tokens outside the last forward()");
+  check_logits(config_, first, count, last_tokens_, out.size());
   arena_.execute([&] {
     normalise(first, count, weights_.output_norm);
     multiply(weights_.head, {normed_.data(), config_.embedding}, count,

@@ -23,11 +23,10 @@ class CpuModel final : public Model {
   CpuModel(const GgufFile& file, const LlamaConfig& config, const CpuOptions& options);
 
   const LlamaConfig& config() const override { return config_; }
-  void start(std::uint32_t capacity) override;
+  void start(std::uint32_t capacity, AttentionSink* sink) override;
   std::uint32_t position() const override { return position_; }
   std::uint32_t chunk() const override { return options_.chunk; }
-  void forward(std::span<const std::uint32_t> ids, AttentionSink* sink,
-               const RunControl& control) override;
+  void forward(std::span<const std::uint32_t> ids, const RunControl& control) override;
   void logits(std::uint32_t first, std::uint32_t count, std::span<float> out) override;
 
   /// Bytes that a run of `capacity` tokens takes beside the weights.
@@ -41,9 +40,9 @@ class CpuModel final : public Model {
   };
   static Sizes sizes(const LlamaConfig& config, const CpuOptions& options, std::uint32_t capacity);
 
-  void run_layer(std::uint32_t index, std::uint32_t tokens, AttentionSink* sink);
+  void run_layer(std::uint32_t index, std::uint32_t tokens);
   void place_queries_and_keys(std::uint32_t layer, std::uint32_t tokens);
-  void attend_all(std::uint32_t layer, std::uint32_t tokens, AttentionSink* sink);
+  void attend_all(std::uint32_t layer, std::uint32_t tokens);
   void normalise(std::uint32_t first, std::uint32_t tokens, const float* gain);
   float* keys(std::uint32_t layer, std::uint32_t kv_head) const;
   float* values(std::uint32_t layer, std::uint32_t kv_head) const;
@@ -54,6 +53,7 @@ class CpuModel final : public Model {
   tbb::task_arena arena_;
   LlamaWeights weights_;
   RopeTable rope_;
+  AttentionSink* sink_ = nullptr;
   std::uint32_t capacity_ = 0;
   std::uint32_t position_ = 0;
   std::uint32_t last_tokens_ = 0;  // of the last forward()

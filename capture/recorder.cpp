@@ -38,6 +38,26 @@ std::vector<std::uint32_t> slots(const std::vector<std::uint32_t>& recorded, std
 
 }  // namespace
 
+/// Rows that were encoded here; the buffer goes back to the recorder.
+class Recorder::BufferedBlock final : public StoredBlock {
+ public:
+  BufferedBlock(Recorder& recorder, Buffer buffer, const StoredRows& rows)
+      : recorder_(recorder), buffer_(std::move(buffer)), rows_(rows) {
+    rows_.bytes = buffer_.bytes;
+    rows_.lse = buffer_.lse;
+    rows_.shared = {buffer_.keys, buffer_.values};
+  }
+  ~BufferedBlock() override { recorder_.give_back(std::move(buffer_)); }
+  BufferedBlock(const BufferedBlock&) = delete;
+  BufferedBlock& operator=(const BufferedBlock&) = delete;
+  std::span<const StoredRows> wait() override { return {&rows_, 1}; }
+
+ private:
+  Recorder& recorder_;
+  Buffer buffer_;
+  StoredRows rows_;
+};
+
 std::uint64_t Recorder::buffer_bytes(const TraceInfo& info) {
   return buffer_count(info) * block_bytes(info);
 }
@@ -64,66 +84,75 @@ bool Recorder::wants(std::uint32_t layer, std::uint32_t head) const {
   return layer_slots_[layer] != kNotRecorded && head_slots_[head] != kNotRecorded;
 }
 
+HeadSlot Recorder::slot_of(std::uint32_t layer, std::uint32_t head) const {
+  return {layer_slots_[layer], head_slots_[head]};
+}
+
 std::uint32_t& Recorder::queued_rows(HeadSlot slot) {
   return queued_rows_[slot.layer * planned_.heads.size() + slot.head];
 }
 
 void Recorder::rows(std::uint32_t layer, std::uint32_t head, const AttentionBlock& from,
                     std::span<const float> probabilities, std::span<const float> lse) {
-  const HeadSlot slot{layer_slots_[layer], head_slots_[head]};
-  Block block = take_free(slot, from.rows.first);
-  block.slot = slot;
-  block.range = from.rows;
-  take(block, from, probabilities, lse);
-  queue(std::move(block));
+  const HeadSlot slot = slot_of(layer, head);
+  StoredRows rows;
+  rows.layer = layer;
+  rows.head = head;
+  rows.rows = from.rows;
+  Buffer buffer = take_free(slot, from.rows.first);
+  rows.row_sum_error = take(buffer, slot, from, probabilities, lse);
+  queue({std::make_unique<BufferedBlock>(*this, std::move(buffer), rows), slot, from.rows});
 }
 
-void Recorder::take(Block& block, const AttentionBlock& from, std::span<const float> probabilities,
-                    std::span<const float> lse) const {
+void Recorder::stored(std::unique_ptr<StoredBlock> block) {
+  queue(Item{std::move(block), 0});
+}
+
+double Recorder::take(Buffer& buffer, HeadSlot slot, const AttentionBlock& from,
+                      std::span<const float> probabilities, std::span<const float> lse) const {
   const bool factored = planned_.encoding == Encoding::factors;
   const std::uint32_t size = planned_.head_size;
   const RowSampling& sampling = planned_.sampling;
-  block.lse.clear();
+  buffer.lse.clear();
   for (std::uint32_t i = sampling.next(from.rows.first); i < from.rows.last; i += sampling.every)
-    block.lse.push_back(lse[i - from.rows.first]);
+    buffer.lse.push_back(lse[i - from.rows.first]);
+  double error = 0;
   if (factored) {
     const std::size_t bytes = size * sizeof(float);
-    block.bytes.resize(block.lse.size() * bytes);
-    std::byte* out = block.bytes.data();
+    buffer.bytes.resize(buffer.lse.size() * bytes);
+    std::byte* out = buffer.bytes.data();
     for (std::uint32_t i = sampling.next(from.rows.first); i < from.rows.last;
          i += sampling.every, out += bytes)
       std::memcpy(out, from.factors.queries + (i - from.rows.first) * from.factors.query_stride,
                   bytes);
-    block.row_sum_error = kvreplay::row_sum_error(from.rows, probabilities, sampling);
+    error = kvreplay::row_sum_error(from.rows, probabilities, sampling);
   } else {
-    block.bytes.resize(sampling.values(from.rows) * bytes_per_value(planned_.encoding));
-    block.row_sum_error =
-        encode_rows(planned_.encoding, from.rows, probabilities, block.bytes, sampling);
+    buffer.bytes.resize(sampling.values(from.rows) * bytes_per_value(planned_.encoding));
+    error = encode_rows(planned_.encoding, from.rows, probabilities, buffer.bytes, sampling);
   }
-  block.keys.clear();
-  block.values.clear();
-  if (!brings_keys_and_values(planned_, block.slot.head)) return;
+  buffer.keys.clear();
+  buffer.values.clear();
+  if (!brings_keys_and_values(planned_, slot.head)) return error;
   const auto vectors = [&](const float* all) {
     return std::span(all + std::size_t{from.rows.first} * size,
                      std::size_t{from.rows.size()} * size);
   };
   if (factored) {
     const auto keys = vectors(from.factors.keys);
-    block.keys.assign(keys.begin(), keys.end());
+    buffer.keys.assign(keys.begin(), keys.end());
   }
   if (planned_.values) {
     const auto values = vectors(from.values);
-    block.values.assign(values.begin(), values.end());
+    buffer.values.assign(values.begin(), values.end());
   }
+  return error;
 }
 
 void Recorder::rows_whole(std::uint32_t rows) {
-  Block mark;
-  mark.range = {rows, rows};
-  queue(std::move(mark));
+  queue(Item{nullptr, rows});
 }
 
-Recorder::Block Recorder::take_free(HeadSlot slot, std::uint32_t first_row) {
+Recorder::Buffer Recorder::take_free(HeadSlot slot, std::uint32_t first_row) {
   std::unique_lock lock(mutex_);
   // When blocks parked behind this one hold all buffers, waiting would be for ever.
   const auto all_wait_for_this = [&] {
@@ -132,30 +161,52 @@ Recorder::Block Recorder::take_free(HeadSlot slot, std::uint32_t first_row) {
   block_written_.wait(lock, [&] { return error_ || !free_.empty() || all_wait_for_this(); });
   if (error_) std::rethrow_exception(error_);
   if (free_.empty()) return {};
-  Block block = std::move(free_.back());
+  Buffer buffer = std::move(free_.back());
   free_.pop_back();
-  return block;
+  return buffer;
 }
 
-void Recorder::queue(Block block) {
+void Recorder::give_back(Buffer buffer) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(buffer));
+}
+
+void Recorder::queue(Item item) {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+  ready_.push_back(std::move(item));
+  block_ready_.notify_one();
+}
+
+void Recorder::queue(Parked block) {
   const std::lock_guard lock(mutex_);
   const HeadSlot slot = block.slot;
-  if (block.range.size() == 0) {
-    ready_.push_back(std::move(block));
-  } else {
-    parked_.push_back(std::move(block));
-    const auto is_next = [&](const Block& parked) {
-      return parked.slot.layer == slot.layer && parked.slot.head == slot.head &&
-             parked.range.first == queued_rows(slot);
-    };
-    for (auto next = std::find_if(parked_.begin(), parked_.end(), is_next); next != parked_.end();
-         next = std::find_if(parked_.begin(), parked_.end(), is_next)) {
-      queued_rows(slot) = next->range.last;
-      ready_.push_back(std::move(*next));
-      parked_.erase(next);
-    }
+  parked_.push_back(std::move(block));
+  const auto is_next = [&](const Parked& parked) {
+    return parked.slot.layer == slot.layer && parked.slot.head == slot.head &&
+           parked.rows.first == queued_rows(slot);
+  };
+  for (auto next = std::find_if(parked_.begin(), parked_.end(), is_next); next != parked_.end();
+       next = std::find_if(parked_.begin(), parked_.end(), is_next)) {
+    queued_rows(slot) = next->rows.last;
+    ready_.push_back({std::move(next->block), 0});
+    parked_.erase(next);
   }
   block_ready_.notify_one();
+}
+
+double Recorder::write(const Item& item) {
+  if (item.block == nullptr) {
+    writer_.rows_whole(item.whole_rows);
+    return 0;
+  }
+  double worst = 0;
+  for (const StoredRows& rows : item.block->wait()) {
+    writer_.write_rows(slot_of(rows.layer, rows.head), rows.rows, rows.bytes, rows.lse,
+                       rows.shared);
+    if (is_worse(rows.row_sum_error, worst)) worst = rows.row_sum_error;
+  }
+  return worst;
 }
 
 void Recorder::write_ready() {
@@ -163,27 +214,23 @@ void Recorder::write_ready() {
   while (true) {
     block_ready_.wait(lock, [&] { return closing_ || !ready_.empty(); });
     if (ready_.empty()) return;
-    Block block = std::move(ready_.front());
+    Item item = std::move(ready_.front());
     ready_.pop_front();
-    if (!error_) {
-      writing_ = true;
-      lock.unlock();
-      std::exception_ptr error;
-      try {
-        if (block.range.size() == 0)
-          writer_.rows_whole(block.range.last);
-        else
-          writer_.write_rows(block.slot, block.range, block.bytes, block.lse,
-                             {block.keys, block.values});
-      } catch (...) {
-        error = std::current_exception();
-      }
-      lock.lock();
-      error_ = error;
-      writing_ = false;
-      if (is_worse(block.row_sum_error, row_sum_error_)) row_sum_error_ = block.row_sum_error;
+    const bool skip = error_ != nullptr;
+    writing_ = true;
+    lock.unlock();
+    std::exception_ptr error;
+    double worst = 0;
+    try {
+      if (!skip) worst = write(item);
+    } catch (...) {
+      error = std::current_exception();
     }
-    if (block.range.size() > 0) free_.push_back(std::move(block));
+    item.block.reset();
+    lock.lock();
+    if (error) error_ = error;
+    writing_ = false;
+    if (is_worse(worst, row_sum_error_)) row_sum_error_ = worst;
     block_written_.notify_all();
   }
 }

@@ -1,5 +1,5 @@
 // Attention rows of a run into a trace, or what they come of: encoded on the threads that computed
-// them, written by one more.
+// them unless they come encoded, written by one more thread.
 #pragma once
 
 #include <condition_variable>
@@ -17,9 +17,9 @@
 
 namespace kvreplay {
 
-/// Buffers of encoded rows circulate between the computing threads and the writer; when all are
-/// full, computing waits. Blocks of a head may come in any order and are written in row order.
-/// Errors of the writer are thrown by the next call.
+/// Buffers of rows that are encoded here circulate between the computing threads and the writer;
+/// when all are full, computing waits. Blocks of a head may come to rows() in any order and are
+/// written in row order. Errors of the writer are thrown by the next call.
 class Recorder final : public AttentionSink {
  public:
   /// As TraceWriter; also throws std::invalid_argument where `planned` lists no layer or head.
@@ -29,12 +29,12 @@ class Recorder final : public AttentionSink {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
+  const TraceInfo& plan() const override { return planned_; }
   bool wants(std::uint32_t layer, std::uint32_t head) const override;
   void rows(std::uint32_t layer, std::uint32_t head, const AttentionBlock& block,
             std::span<const float> probabilities, std::span<const float> lse) override;
+  void stored(std::unique_ptr<StoredBlock> block) override;
 
-  /// What the trace will say, as far as it was known in advance.
-  const TraceInfo& planned() const { return planned_; }
   /// All recorded heads have handed over rows 0..rows-1.
   void rows_whole(std::uint32_t rows);
   /// Waits until all is written and seals the trace.
@@ -46,28 +46,42 @@ class Recorder final : public AttentionSink {
   /// Largest abs(sum of a row - 1) as decoded; known once finish() returned.
   double row_sum_error() const { return row_sum_error_; }
 
-  /// Memory that the circulating buffers take.
+  /// Memory that the circulating buffers take where rows come as floats.
   static std::uint64_t buffer_bytes(const TraceInfo& planned);
 
  private:
-  /// Encoded rows of one head, or, where `range` is empty, the mark that rows before it are whole.
-  struct Block {
-    HeadSlot slot;
-    RowRange range;
-    std::vector<std::byte> bytes;  ///< as all of these, keeps its memory from use to use
+  /// What is kept of one head's rows until they are written; keeps its memory from use to use.
+  struct Buffer {
+    std::vector<std::byte> bytes;
     std::vector<float> lse;
     std::vector<float> keys;
     std::vector<float> values;
-    double row_sum_error = 0;
+  };
+  class BufferedBlock;
+  /// A block, or, where there is none, the mark that `whole_rows` rows are whole.
+  struct Item {
+    std::unique_ptr<StoredBlock> block;
+    std::uint32_t whole_rows = 0;
+  };
+  /// A buffered block of which earlier rows are still to come.
+  struct Parked {
+    std::unique_ptr<BufferedBlock> block;
+    HeadSlot slot;
+    RowRange rows;
   };
 
   std::uint32_t& queued_rows(HeadSlot slot);
-  /// Fills all but the block's place.
-  void take(Block& block, const AttentionBlock& from, std::span<const float> probabilities,
-            std::span<const float> lse) const;
-  Block take_free(HeadSlot slot, std::uint32_t first_row);
-  void queue(Block block);
+  HeadSlot slot_of(std::uint32_t layer, std::uint32_t head) const;
+  /// Fills the buffer; returns its row-sum error.
+  double take(Buffer& buffer, HeadSlot slot, const AttentionBlock& from,
+              std::span<const float> probabilities, std::span<const float> lse) const;
+  Buffer take_free(HeadSlot slot, std::uint32_t first_row);
+  void give_back(Buffer buffer);
+  void queue(Parked block);
+  void queue(Item item);
   void write_ready();
+  /// Returns the worst row-sum error.
+  double write(const Item& item);
   void wait_written(std::unique_lock<std::mutex>& lock);
 
   TraceInfo planned_;
@@ -78,9 +92,9 @@ class Recorder final : public AttentionSink {
   std::mutex mutex_;
   std::condition_variable block_ready_;
   std::condition_variable block_written_;
-  std::vector<Block> free_;  // last in, first out: the warmest buffer is reused
-  std::deque<Block> ready_;
-  std::vector<Block> parked_;               // earlier rows of their head are still to come
+  std::vector<Buffer> free_;  // last in, first out: the warmest buffer is reused
+  std::deque<Item> ready_;
+  std::vector<Parked> parked_;
   std::vector<std::uint32_t> queued_rows_;  // [layer slot][head slot], parked ones not counted
   bool writing_ = false;
   bool closing_ = false;

@@ -42,13 +42,13 @@ void check_against_reference(const TinyModel& model, std::size_t tokens, CpuOpti
 
   CpuModel cpu(file, config, options);
   const auto n = static_cast<std::uint32_t>(tokens);
-  cpu.start(n);
-  DenseRows rows(model.layers, model.heads, n);
+  DenseRows rows(config, n);
+  cpu.start(n, &rows);
   std::vector<float> logits(tokens * model.vocabulary);
   while (cpu.position() < n) {
     const std::uint32_t first = cpu.position();
     const std::uint32_t size = std::min(cpu.chunk(), n - first);
-    cpu.forward(std::span(ids).subspan(first, size), &rows, {});
+    cpu.forward(std::span(ids).subspan(first, size), {});
     cpu.logits(0, size,
                std::span(logits).subspan(std::size_t{first} * model.vocabulary,
                                          std::size_t{size} * model.vocabulary));
@@ -112,13 +112,13 @@ TEST_CASE("a model can start again, with more or less room") {
   const auto ids = some_ids(80, model.vocabulary);
   std::vector<float> first(model.vocabulary);
   std::vector<float> again(model.vocabulary);
-  cpu.start(40);
-  cpu.forward(std::span(ids).first(40), nullptr, {});
+  cpu.start(40, nullptr);
+  cpu.forward(std::span(ids).first(40), {});
   cpu.logits(39, 1, first);
   for (const std::uint32_t room : {40U, 80U, 41U}) {
-    cpu.start(room);
+    cpu.start(room, nullptr);
     CHECK(cpu.position() == 0);
-    cpu.forward(std::span(ids).first(40), nullptr, {});
+    cpu.forward(std::span(ids).first(40), {});
     cpu.logits(39, 1, again);
     CHECK(first == again);
   }
@@ -134,21 +134,21 @@ TEST_CASE("wrong calls of a model are refused") {
   CpuModel cpu(file, config, {.chunk = 8});
   const auto ids = some_ids(9, model.vocabulary);
   std::vector<float> logits(model.vocabulary);
-  CHECK_THROWS_AS(cpu.start(0), std::invalid_argument);
-  CHECK_THROWS_AS(cpu.forward(std::span(ids).first(1), nullptr, {}), std::invalid_argument);
-  cpu.start(10);
+  CHECK_THROWS_AS(cpu.start(0, nullptr), std::invalid_argument);
+  CHECK_THROWS_AS(cpu.forward(std::span(ids).first(1), {}), std::invalid_argument);
+  cpu.start(10, nullptr);
   CHECK_THROWS_AS(cpu.logits(0, 1, logits), std::invalid_argument);
-  CHECK_THROWS_AS(cpu.forward(ids, nullptr, {}), std::invalid_argument);  // more than a chunk
+  CHECK_THROWS_AS(cpu.forward(ids, {}), std::invalid_argument);  // more than a chunk
   const std::uint32_t unknown[] = {model.vocabulary};
-  CHECK_THROWS_WITH(cpu.forward(unknown, nullptr, {}), Contains("37"));
-  cpu.forward(std::span(ids).first(8), nullptr, {});
-  CHECK_THROWS_AS(cpu.forward(std::span(ids).first(3), nullptr, {}), std::invalid_argument);
+  CHECK_THROWS_WITH(cpu.forward(unknown, {}), Contains("37"));
+  cpu.forward(std::span(ids).first(8), {});
+  CHECK_THROWS_AS(cpu.forward(std::span(ids).first(3), {}), std::invalid_argument);
   CHECK_THROWS_AS(cpu.logits(8, 1, logits), std::invalid_argument);
 
   const std::atomic<bool> stop{true};
   RunControl control;
   control.stop = &stop;
-  CHECK_THROWS_AS(cpu.forward(std::span(ids).first(1), nullptr, control), Interrupted);
+  CHECK_THROWS_AS(cpu.forward(std::span(ids).first(1), control), Interrupted);
 }
 
 TEST_CASE("weights that are not numbers are an error that says where") {
@@ -158,9 +158,9 @@ TEST_CASE("weights that are not numbers are an error that says where") {
   const TemporaryFolder folder;
   const GgufFile file = write_model(folder, model.gguf());
   CpuModel cpu(file, read_llama_config(file), {});
-  cpu.start(4);
+  cpu.start(4, nullptr);
   const auto ids = some_ids(4, model.vocabulary);
-  CHECK_THROWS_WITH(cpu.forward(ids, nullptr, {}),
+  CHECK_THROWS_WITH(cpu.forward(ids, {}),
                     Contains("tiny.gguf") && Contains("layer 1") && Contains("not finite"));
 }
 

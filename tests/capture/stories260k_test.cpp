@@ -24,14 +24,14 @@ struct Run {
 };
 
 /// Runs `ids` in pieces of the given sizes, the last size repeated.
-Run run(CpuModel& model, const std::vector<std::uint32_t>& ids, std::vector<std::uint32_t> pieces) {
+Run run(Model& model, const std::vector<std::uint32_t>& ids, std::vector<std::uint32_t> pieces) {
   const auto n = static_cast<std::uint32_t>(ids.size());
-  Run result{DenseRows(kLayers, kHeads, n), std::vector<float>(std::size_t{n} * kVocabulary)};
-  model.start(n);
+  Run result{DenseRows(model.config(), n), std::vector<float>(std::size_t{n} * kVocabulary)};
+  model.start(n, &result.rows);
   for (std::size_t piece = 0; model.position() < n; ++piece) {
     const std::uint32_t first = model.position();
     const std::uint32_t size = std::min(pieces[std::min(piece, pieces.size() - 1)], n - first);
-    model.forward(std::span(ids).subspan(first, size), &result.rows, {});
+    model.forward(std::span(ids).subspan(first, size), {});
     model.logits(0, size,
                  std::span(result.logits)
                      .subspan(std::size_t{first} * kVocabulary, std::size_t{size} * kVocabulary));
