@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <utility>
 
 #include "traces/quoted.hpp"
 
@@ -34,30 +33,6 @@ std::size_t bytes_per_value(Encoding encoding) {
   if (encoding == Encoding::factors)
     throw std::invalid_argument("factors are not stored value by value");
   return encoding == Encoding::fp32 ? 4 : 2;
-}
-
-namespace {
-
-/// The sum over r = 0 .. count-1 of floor((step r + start) / divisor), by Euclid's algorithm: the
-/// points below a line are those of a flatter one and a rectangle.
-std::uint64_t floor_sum(std::uint64_t count, std::uint64_t step, std::uint64_t start,
-                        std::uint64_t divisor) {
-  std::uint64_t sum = 0;
-  while (count > 0) {
-    sum += count * (count - 1) / 2 * (step / divisor) + count * (start / divisor);
-    const std::uint64_t end = step % divisor * count + start % divisor;
-    count = end / divisor;
-    start = end % divisor;
-    step = std::exchange(divisor, step % divisor);
-  }
-  return sum;
-}
-
-}  // namespace
-
-std::uint64_t RowSampling::offset(std::uint32_t row) const {
-  const std::uint64_t rows = before(row);
-  return RowLayout::kBlock * (rows + floor_sum(rows, every, first, RowLayout::kBlock));
 }
 
 std::string in_words(const RowSampling& sampling) {

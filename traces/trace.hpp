@@ -43,24 +43,50 @@ struct RowRange {
   std::uint64_t values() const { return RowLayout::offset(last) - RowLayout::offset(first); }
 };
 
+/// The sum over r = 0 .. count-1 of floor((step r + start) / divisor), by Euclid's algorithm: the
+/// points below a line are those of a flatter one and a rectangle.
+constexpr std::uint64_t floor_sum(std::uint64_t count, std::uint64_t step, std::uint64_t start,
+                                  std::uint64_t divisor) {
+  std::uint64_t sum = 0;
+  while (count > 0) {
+    sum += count * (count - 1) / 2 * (step / divisor) + count * (start / divisor);
+    const std::uint64_t end = step % divisor * count + start % divisor;
+    count = end / divisor;
+    start = end % divisor;
+    const std::uint64_t rest = step % divisor;
+    step = divisor;
+    divisor = rest;
+  }
+  return sum;
+}
+
 /// Which rows a trace holds: each row i >= first with (i - first) mod every = 0. They are stored
 /// one after the other, each padded as RowLayout says.
 struct RowSampling {
   std::uint32_t first = 0;
   std::uint32_t every = 1;  ///< at least 1
 
-  bool all() const { return first == 0 && every == 1; }
-  bool holds(std::uint32_t row) const { return row >= first && (row - first) % every == 0; }
+  constexpr bool all() const { return first == 0 && every == 1; }
+  constexpr bool holds(std::uint32_t row) const {
+    return row >= first && (row - first) % every == 0;
+  }
   /// How many rows before `row` are held: the position of `row` among them if it is one.
-  std::uint32_t before(std::uint32_t row) const {
+  constexpr std::uint32_t before(std::uint32_t row) const {
     return row <= first ? 0 : (row - first - 1) / every + 1;
   }
-  std::uint32_t count(RowRange range) const { return before(range.last) - before(range.first); }
+  constexpr std::uint32_t count(RowRange range) const {
+    return before(range.last) - before(range.first);
+  }
   /// The first of them that is `row` or a later one.
-  std::uint32_t next(std::uint32_t row) const { return first + before(row) * every; }
+  constexpr std::uint32_t next(std::uint32_t row) const { return first + before(row) * every; }
   /// Values that those before `row` take, padding included: where `row` begins if it is held.
-  std::uint64_t offset(std::uint32_t row) const;
-  std::uint64_t values(RowRange range) const { return offset(range.last) - offset(range.first); }
+  constexpr std::uint64_t offset(std::uint32_t row) const {
+    const std::uint64_t rows = before(row);
+    return RowLayout::kBlock * (rows + floor_sum(rows, every, first, RowLayout::kBlock));
+  }
+  constexpr std::uint64_t values(RowRange range) const {
+    return offset(range.last) - offset(range.first);
+  }
 
   bool operator==(const RowSampling&) const = default;
 };

@@ -8,12 +8,18 @@
 
 namespace kvreplay::cuda {
 
-/// Of each row, [head][row]: exp(score - maximum) / exp(log_sum) is a probability. In two parts,
+/// Of each row, [head][stride]: exp(score - maximum) / exp(log_sum) is a probability. In two parts,
 /// because one float for their sum, at scores of 1e5, is only good for 1 % of a probability.
 struct LogSumExp {
   float* maximum = nullptr;
   float* log_sum = nullptr;
   float* total = nullptr;  ///< maximum + log_sum, as traces store it
+  std::uint64_t stride = 0;
+
+  /// The same from a later row on.
+  LogSumExp from(std::uint64_t row) const {
+    return {maximum + row, log_sum + row, total + row, stride};
+  }
 };
 
 /// What a row has of some of its keys: output is sum times what it would be if they were all.
@@ -280,7 +286,7 @@ struct Attend {
                  std::uint64_t{head} * shape.head_size;
         });
     if (thread >= end - row) return;
-    const std::uint64_t place = std::uint64_t{head} * in.rows() + (row + thread - in.first);
+    const std::uint64_t place = head * lse.stride + (row + thread - in.first);
     const float log_sum = std::log(sum[thread]);
     lse.maximum[place] = maximum[thread];
     lse.log_sum[place] = log_sum;
@@ -340,9 +346,10 @@ struct MergeAttention {
       }
       if (thread != 0) return;
       const float log_sum = std::log(sum);
-      lse.maximum[place] = maximum;
-      lse.log_sum[place] = log_sum;
-      lse.total[place] = maximum + log_sum;
+      const std::uint64_t of_row = block.index().y * lse.stride + block.index().x;
+      lse.maximum[of_row] = maximum;
+      lse.log_sum[of_row] = log_sum;
+      lse.total[of_row] = maximum + log_sum;
     });
   }
 

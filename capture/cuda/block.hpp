@@ -6,9 +6,9 @@
 //   block.shared<T>(count)  storage that all threads of the block see, 16-byte aligned; in order
 //   block.local<T>()        a T for each thread, kept from phase to phase: [thread]; registers
 //
-// Code outside phases is the same for all threads and touches no storage. Within a phase no thread
-// reads what another one writes. A kernel holds its parameters and says what a launch of it needs:
-// kThreads, grid(), shared_bytes().
+// Code outside phases is the same for all threads and touches no storage that a phase writes.
+// Within a phase no thread reads what another one writes. A kernel holds its parameters and says
+// what a launch of it needs: kThreads, grid(), shared_bytes().
 #pragma once
 
 #include <cstddef>

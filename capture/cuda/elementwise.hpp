@@ -28,14 +28,23 @@ struct Elementwise {
   }
 };
 
-/// to += from.
-struct Add : Elementwise<Add> {
+/// Copies the vectors of chosen heads, one behind the other: [chosen][row][size].
+struct Gather : Elementwise<Gather> {
+  const float* from = nullptr;  ///< [head][head_stride] of [row][row_stride]
+  std::uint64_t head_stride = 0;
+  std::uint64_t row_stride = 0;
+  const std::uint32_t* heads = nullptr;  ///< [chosen]
+  std::uint32_t chosen = 0;
+  std::uint32_t rows = 0;
+  std::uint32_t size = 0;
   float* to = nullptr;
-  const float* from = nullptr;
-  std::uint64_t count = 0;
 
-  KVREPLAY_HOST_DEVICE std::uint64_t items() const { return count; }
-  KVREPLAY_DEVICE void run(std::uint64_t i) const { to[i] += from[i]; }
+  KVREPLAY_HOST_DEVICE std::uint64_t items() const { return std::uint64_t{chosen} * rows * size; }
+  KVREPLAY_DEVICE void run(std::uint64_t item) const {
+    const std::uint64_t row = item / size % rows;
+    const std::uint64_t head = heads[item / size / rows];
+    to[item] = from[head * head_stride + row * row_stride + item % size];
+  }
 };
 
 /// SwiGLU into the gate's place: each token holds `size` gates, then `size` values.

@@ -67,7 +67,7 @@ void launch(const Kernel& kernel, Stream stream) {
   check(cudaGetLastError(), "launching a kernel");
 }
 
-template void launch(const Add&, Stream);
+template void launch(const Gather&, Stream);
 template void launch(const SwiGlu&, Stream);
 template void launch(const Rope&, Stream);
 template void launch(const RmsNorm&, Stream);

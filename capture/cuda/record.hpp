@@ -9,7 +9,7 @@
 
 namespace kvreplay::cuda {
 
-/// Sums over what is stored, as a reader decodes it. Each pointer may be null.
+/// Sums over what is stored, as a reader decodes it; heads as recorded. Each pointer may be null.
 struct RecordedSums {
   float* columns = nullptr;  ///< [row tile][head][column_stride], for SumColumns
   std::uint64_t column_stride = 0;
@@ -17,9 +17,26 @@ struct RecordedSums {
   float* largest = nullptr;  ///< likewise the largest values
 };
 
-/// A block has kTileRows rows of all query heads of a KV head, whose keys it reads once, and the
-/// keys of one part. Row tiles begin at multiples of kTileRows, so that each lies within one block
-/// of RowLayout; fewer rows a tile are for decoding.
+/// Which query heads are recorded, ascending, and how many of them each KV head has that has any.
+struct RecordedHeads {
+  const std::uint32_t* heads = nullptr;   ///< null: all
+  const std::uint32_t* begins = nullptr;  ///< [kv_heads + 1]; the i-th KV head's are [i]..[i+1]-1
+  std::uint32_t count = 0;
+  std::uint32_t kv_heads = 0;
+
+  static RecordedHeads all(const AttentionShape& shape) {
+    return {nullptr, nullptr, shape.heads, shape.kv_heads};
+  }
+  KVREPLAY_HOST_DEVICE std::uint32_t begin(std::uint32_t i, std::uint32_t group_size) const {
+    return heads == nullptr ? i * group_size : begins[i];
+  }
+  KVREPLAY_HOST_DEVICE std::uint32_t head(std::uint32_t at) const {
+    return heads == nullptr ? at : heads[at];
+  }
+};
+
+/// A block has kTileRows recorded rows of the recorded query heads of a KV head, whose keys it
+/// reads once, and the keys of one part; fewer rows a tile are for decoding.
 template <std::uint32_t kTileRows, class Code>
 struct RecordRows {
   using Tile = cuda::Tile<kTileRows>;
@@ -29,17 +46,20 @@ struct RecordRows {
 
   AttentionShape shape;
   AttentionInputs in;
-  LogSumExp lse;           ///< of these rows; `total` is not read
-  Stored* rows = nullptr;  ///< [head][head_stride], each head's rows in RowLayout from in.first on
+  std::uint32_t every = 1;  ///< recorded are rows in.first, in.first + every, ...
+  RecordedHeads recorded;
+  LogSumExp lse;  ///< of all rows of all heads; `total` is not read
+  /// [recorded head][head_stride], a head's recorded rows one after the other, each padded as
+  /// RowLayout says; null: only sums.
+  Stored* rows = nullptr;
   std::uint64_t head_stride = 0;
   RecordedSums sums;
   std::uint32_t part_tiles = 32;  ///< key tiles of a part
 
-  std::uint32_t row_tiles() const {
-    return in.rows() == 0 ? 0 : (in.last - 1) / Tile::kRows - in.first / Tile::kRows + 1;
-  }
+  KVREPLAY_HOST_DEVICE std::uint32_t count() const { return divide_up(in.rows(), every); }
+  KVREPLAY_HOST_DEVICE std::uint32_t row_tiles() const { return divide_up(count(), Tile::kRows); }
   std::uint32_t parts() const { return divide_up(key_tiles(in.last - 1), part_tiles); }
-  Grid grid() const { return {row_tiles(), shape.kv_heads, parts()}; }
+  Grid grid() const { return {row_tiles(), recorded.kv_heads, parts()}; }
   std::size_t shared_bytes() const {
     return shared_size<float>(Tile::kKeys * Tile::whole_stride(shape.head_size)) +
            shared_size<float>(kSliceFloats) + 2 * shared_size<float>(Tile::kSide * Tile::kRows) +
@@ -50,14 +70,16 @@ struct RecordRows {
   template <class Block>
   KVREPLAY_DEVICE void operator()(Block& block) const {
     // The longest rows first; begun last, they would keep the device waiting.
-    const std::uint32_t tile = (in.last - 1) / Tile::kRows - block.index().x;
-    const std::uint32_t row = tile * Tile::kRows;
-    const std::uint32_t begin = larger(row, in.first);
-    const std::uint32_t end = smaller(row + Tile::kRows, in.last);
+    const std::uint32_t tile = row_tiles() - 1 - block.index().x;
+    const Rows of_tile{tile * Tile::kRows, smaller(Tile::kRows, count() - tile * Tile::kRows)};
+    const std::uint32_t begin = position(of_tile.first);
+    const std::uint32_t end = position(of_tile.first + of_tile.count - 1) + 1;
     const std::uint32_t size = shape.head_size;
     const std::uint32_t key_stride = Tile::whole_stride(size);
-    const std::uint32_t group = shape.group_size();
-    const float* of_keys = in.keys + block.index().y * in.kv_stride;
+    const std::uint32_t first_head = recorded.begin(block.index().y, shape.group_size());
+    const std::uint32_t group =
+        recorded.begin(block.index().y + 1, shape.group_size()) - first_head;
+    const float* of_keys = in.keys + recorded.head(first_head) / shape.group_size() * in.kv_stride;
 
     float* keys = block.template shared<float>(Tile::kKeys * key_stride);
     // Queries, then codes, in the same place: so heads of 128 values fit into 64 KiB.
@@ -66,8 +88,8 @@ struct RecordRows {
     const Parts parts{block.template shared<float>(Tile::kSide * Tile::kRows),
                       block.template shared<float>(Tile::kSide * Tile::kRows),
                       block.template shared<float>(Tile::kSide * Tile::kKeys)};
-    float* row_sums = block.template shared<float>(group * Tile::kRows);
-    float* row_largest = block.template shared<float>(group * Tile::kRows);
+    float* row_sums = block.template shared<float>(shape.group_size() * Tile::kRows);
+    float* row_largest = block.template shared<float>(shape.group_size() * Tile::kRows);
     auto scores = block.template local<typename Tile::Scores>();
 
     block.phase([&](std::uint32_t thread) {
@@ -75,7 +97,7 @@ struct RecordRows {
         row_sums[i] = row_largest[i] = 0;
     });
     const std::uint32_t begin_tile = block.index().z * part_tiles;
-    const std::uint32_t end_tile = smaller(begin_tile + part_tiles, key_tiles(row));
+    const std::uint32_t end_tile = smaller(begin_tile + part_tiles, key_tiles(end - 1));
     for (std::uint32_t t = begin_tile; t < end_tile; ++t) {
       const std::uint32_t key = t * Tile::kKeys;
       const bool seen = key + Tile::kKeys > shape.first_seen(begin);
@@ -86,52 +108,51 @@ struct RecordRows {
                        Tile::kKeys, end - key, v, size);
         });
       for (std::uint32_t g = 0; g < group; ++g) {
-        const std::uint32_t head = block.index().y * group + g;
+        const std::uint32_t head = recorded.head(first_head + g);
         const float* queries =
             in.queries + (begin - in.first) * in.query_stride + std::uint64_t{head} * size;
         for (std::uint32_t v = 0; seen && v < size; v += Tile::kSlice) {
           block.phase([&](std::uint32_t thread) {
             if (v == 0) Tile::clear(scores[thread]);
-            Tile::load(thread, slice, Tile::kSliceStride, queries, in.query_stride, Tile::kRows,
-                       end - begin, v, size);
+            Tile::load(thread, slice, Tile::kSliceStride, queries, every * in.query_stride,
+                       Tile::kRows, of_tile.count, v, size);
           });
           block.phase([&](std::uint32_t thread) {
             Tile::multiply(thread, scores[thread], slice, Tile::kSliceStride, keys + v, key_stride);
           });
         }
         block.phase([&](std::uint32_t thread) {
-          encode(thread, scores[thread], begin, end, key, head, stage, parts);
+          encode(thread, scores[thread], of_tile, key, head, stage, parts);
         });
         block.phase([&](std::uint32_t thread) {
-          store(thread, stage, begin, end, key, head);
+          if (rows != nullptr) store(thread, stage, of_tile, key, first_head + g);
           if (thread < Tile::kRows) {
             float& sum = row_sums[g * Tile::kRows + thread];
             float& largest = row_largest[g * Tile::kRows + thread];
-            float of_tile = 0;
+            float of_part = 0;
             for (std::uint32_t x = 0; x < Tile::kSide; ++x) {
-              of_tile += parts.row_sums[x * Tile::kRows + thread];
+              of_part += parts.row_sums[x * Tile::kRows + thread];
               largest = larger(largest, parts.row_largest[x * Tile::kRows + thread]);
             }
-            sum += of_tile;
+            sum += of_part;
           }
           if (thread < Tile::kKeys && sums.columns != nullptr) {
             float sum = 0;
             for (std::uint32_t y = 0; y < Tile::kSide; ++y)
               sum += parts.column_sums[y * Tile::kKeys + thread];
-            const std::uint64_t of_tile = tile - in.first / Tile::kRows;
-            sums.columns[(of_tile * shape.heads + head) * sums.column_stride + key + thread] = sum;
+            sums.columns[(std::uint64_t{tile} * recorded.count + first_head + g) *
+                             sums.column_stride +
+                         key + thread] = sum;
           }
         });
       }
     }
     block.phase([&](std::uint32_t thread) {
-      for (std::uint32_t i = thread; i < group * (end - begin); i += kThreads) {
-        const std::uint32_t g = i / (end - begin);
-        const std::uint32_t y = i % (end - begin);
-        const std::uint64_t head = block.index().y * group + g;
-        const std::uint64_t place =
-            (block.index().z * std::uint64_t{shape.heads} + head) * in.rows() + begin - in.first +
-            y;
+      for (std::uint32_t i = thread; i < group * of_tile.count; i += kThreads) {
+        const std::uint32_t g = i / of_tile.count;
+        const std::uint32_t y = i % of_tile.count;
+        const std::uint64_t head = block.index().z * std::uint64_t{recorded.count} + first_head + g;
+        const std::uint64_t place = head * count() + of_tile.first + y;
         if (sums.rows != nullptr) sums.rows[place] = row_sums[g * Tile::kRows + y];
         if (sums.largest != nullptr) sums.largest[place] = row_largest[g * Tile::kRows + y];
       }
@@ -153,21 +174,31 @@ struct RecordRows {
     float* column_sums;
   };
 
+  /// Some of the recorded rows.
+  struct Rows {
+    std::uint32_t first;
+    std::uint32_t count;
+  };
+
   KVREPLAY_HOST_DEVICE static std::uint32_t key_tiles(std::uint32_t row) {
     return row / Tile::kKeys + 1;
   }
+  /// Of a recorded row.
+  KVREPLAY_HOST_DEVICE std::uint32_t position(std::uint32_t row) const {
+    return in.first + row * every;
+  }
 
-  /// `begin` is the row of the tile's first query.
   KVREPLAY_DEVICE void encode(std::uint32_t thread, const typename Tile::Scores& scores,
-                              std::uint32_t begin, std::uint32_t end, std::uint32_t key,
-                              std::uint32_t head, Stored* stage, const Parts& parts) const {
+                              const Rows& of_tile, std::uint32_t key, std::uint32_t head,
+                              Stored* stage, const Parts& parts) const {
     const std::uint32_t x = thread % Tile::kSide;
     float columns[Tile::kKeysEach] = {};
     KVREPLAY_UNROLL
     for (std::uint32_t r = 0; r < Tile::kRowsEach; ++r) {
       const std::uint32_t y = thread / Tile::kSide + Tile::kSide * r;
-      const bool within = begin + y < end;
-      const std::uint64_t place = std::uint64_t{head} * in.rows() + (begin + y - in.first);
+      const bool within = y < of_tile.count;
+      const std::uint32_t row = position(of_tile.first + y);
+      const std::uint64_t place = head * lse.stride + (row - in.first);
       const float maximum = within ? lse.maximum[place] : 0;
       const float log_sum = within ? lse.log_sum[place] : 0;
       float sum = 0;
@@ -176,7 +207,7 @@ struct RecordRows {
       for (std::uint32_t c = 0; c < Tile::kKeysEach; ++c) {
         const std::uint32_t k = x + Tile::kSide * c;
         Stored code = Code::kZero;
-        if (within && shape.sees(begin + y, key + k))
+        if (within && shape.sees(row, key + k))
           code = Code::of(maximum - shape.score(scores.of[r][c]) + log_sum);
         stage[y * kStageStride + k] = code;
         const float value = Code::value(code);
@@ -193,16 +224,22 @@ struct RecordRows {
   }
 
   /// 64 values of a row by threads that follow each other: whole lines of memory.
-  KVREPLAY_DEVICE void store(std::uint32_t thread, const Stored* stage, std::uint32_t begin,
-                             std::uint32_t end, std::uint32_t key, std::uint32_t head) const {
+  KVREPLAY_DEVICE void store(std::uint32_t thread, const Stored* stage, const Rows& of_tile,
+                             std::uint32_t key, std::uint32_t at) const {
     constexpr std::uint32_t kLines = Tile::kKeys / StoredLine::kValues;
-    for (std::uint32_t i = thread; i < (end - begin) * kLines; i += kThreads) {
+    for (std::uint32_t i = thread; i < of_tile.count * kLines; i += kThreads) {
       const std::uint32_t y = i / kLines;
       const std::uint32_t k = i % kLines * StoredLine::kValues;
-      Stored* to = rows + head * head_stride + RowLayout::offset(begin + y) -
-                   RowLayout::offset(in.first) + key + k;
+      const std::uint32_t row = position(of_tile.first + y);
+      if (key > row) continue;  // longer rows of the tile go on
+      Stored* to = rows + at * head_stride + offset(row) + key + k;
       *reinterpret_cast<StoredLine*>(to) = line_at(stage, y * kStageStride + k);
     }
+  }
+
+  KVREPLAY_DEVICE std::uint64_t offset(std::uint32_t row) const {
+    if (every == 1) return RowLayout::offset(row) - RowLayout::offset(in.first);
+    return RowSampling{in.first, every}.offset(row);
   }
 };
 
@@ -212,6 +249,7 @@ struct SumColumns {
 
   std::uint32_t first = 0;  ///< as in the launch that recorded
   std::uint32_t last = 0;
+  std::uint32_t every = 1;
   std::uint32_t tile_rows = 0;  ///< its kTileRows
   std::uint32_t heads = 1;
   const float* columns = nullptr;
@@ -229,13 +267,15 @@ struct SumColumns {
       if (key >= last) return;
       const std::uint64_t head = block.index().y;
       float sum = sums[head * sum_stride + key];
-      // A tile has columns up to the end of its rows' padding.
-      const std::uint64_t first_tile = first / tile_rows;
-      const std::uint64_t last_tile = (last - 1) / tile_rows;
+      // A tile has columns up to the end of its last row's padding.
       const auto block_begin =
           static_cast<std::uint32_t>(key / RowLayout::kBlock * RowLayout::kBlock);
-      for (std::uint64_t tile = larger(first, block_begin) / tile_rows; tile <= last_tile; ++tile)
-        sum += columns[((tile - first_tile) * heads + head) * column_stride + key];
+      const std::uint32_t first_row =
+          block_begin <= first ? 0 : divide_up(block_begin - first, every);
+      const std::uint32_t rows = divide_up(last - first, every);
+      const std::uint32_t tiles = first_row < rows ? divide_up(rows, tile_rows) : 0;
+      for (std::uint64_t tile = first_row / tile_rows; tile < tiles; ++tile)
+        sum += columns[(tile * heads + head) * column_stride + key];
       sums[head * sum_stride + key] = sum;
     });
   }
@@ -249,8 +289,8 @@ struct SumRows {
   std::uint32_t parts = 1;
   const float* part_sums = nullptr;  ///< [part][count]
   const float* part_largest = nullptr;
-  float* sums = nullptr;  ///< [count]
-  float* largest = nullptr;
+  float* sums = nullptr;     ///< [count]
+  float* largest = nullptr;  ///< may be null, with the parts
 
   Grid grid() const {
     return {static_cast<std::uint32_t>(divide_up(count, std::uint64_t{kThreads})), 1, 1};
@@ -266,10 +306,10 @@ struct SumRows {
       float most = 0;
       for (std::uint32_t part = 0; part < parts; ++part) {
         sum += part_sums[part * count + i];
-        most = larger(most, part_largest[part * count + i]);
+        if (largest != nullptr) most = larger(most, part_largest[part * count + i]);
       }
       sums[i] = sum;
-      largest[i] = most;
+      if (largest != nullptr) largest[i] = most;
     });
   }
 };

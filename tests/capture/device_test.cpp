@@ -1,13 +1,15 @@
-// The kernels of capture/cuda on a device: all that kernels_test.cpp asks of them on the CPU, and
-// that both give the same. Skipped where there is no device; not run on a GPU yet.
+// The kernels of capture/cuda and the runtime on a device: all that kernels_test.cpp and
+// device_model_test.cpp ask of them on the CPU, and that both give the same. Skipped where there is
+// no device; not run on a GPU yet.
 #include <catch2/catch.hpp>
 
 #include "paths.hpp"
 
 #ifdef KVREPLAY_CUDA
 
-#include "capture/cuda/device.hpp"
+#include "capture/cuda/cuda_device.hpp"
 #include "cpu_block.hpp"
+#include "device_model_suite.hpp"
 #include "kernel_suite.hpp"
 
 namespace kvreplay::testing {
@@ -43,9 +45,13 @@ class DeviceMachine {
 };
 
 bool device_or_skip() {
-  const std::string reason = cuda::why_no_device();
+  const std::string reason = cuda::why_no_runtime();
   if (!reason.empty()) skip("no GPU: " + reason);
   return reason.empty();
+}
+
+std::shared_ptr<cuda::CudaDevice> make_cuda_device() {
+  return std::make_shared<cuda::CudaDevice>();
 }
 
 /// A prefill of SmolLM2's shape, large enough for many blocks at once.
@@ -61,13 +67,16 @@ TEST_CASE("all kernels agree with the CPU runtime on a device", "[gpu]") {
   split_keys_merge<DeviceMachine>();
   recording_agrees<DeviceMachine>();
   parts_do_not_change_rows<DeviceMachine>();
+  chosen_heads_are_recorded<DeviceMachine>();
+  sampled_rows_are_recorded<DeviceMachine>();
   random_shapes_agree<DeviceMachine>();
   scores_near_minus_1e5<DeviceMachine>();
   equal_scores_are_uniform<DeviceMachine>();
   what_is_not_finite_shows<DeviceMachine>();
   norm_agrees<DeviceMachine>();
   rotation_agrees<DeviceMachine>();
-  gates_and_sums_agree<DeviceMachine>();
+  gates_agree<DeviceMachine>();
+  chosen_vectors_are_gathered<DeviceMachine>();
 }
 
 TEST_CASE("a long prefill on a device agrees with the CPU runtime", "[gpu]") {
@@ -121,6 +130,33 @@ TEST_CASE("what a device refuses is thrown in CUDA's words", "[gpu]") {
   if (!device_or_skip()) return;
   CHECK_THROWS_WITH(cuda::Buffer<float>(std::size_t{1} << 60),
                     Catch::Contains("allocating device memory"));
+}
+
+TEST_CASE("runs of all shapes on a device agree with the CPU runtime", "[gpu]") {
+  if (!device_or_skip()) return;
+  runs_of_all_shapes_agree(make_cuda_device);
+  runs_of_random_shapes_agree(make_cuda_device);
+}
+
+TEST_CASE("captures on a device agree with the CPU runtime's", "[gpu]") {
+  if (!device_or_skip()) return;
+  captures_in_all_encodings_agree(make_cuda_device);
+  captured_factors_agree(make_cuda_device);
+}
+
+TEST_CASE("a capture of many chunks and buffers on a device agrees with the CPU's", "[gpu]") {
+  if (!device_or_skip()) return;
+  TinyModel tiny = model_of_shape(9, 3, 64);
+  tiny.context = 2048;
+  const ModelFile model(tiny);
+  CaptureCase what;
+  what.encoding = Encoding::fp32;
+  what.heads = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+  what.prompt = 1500;
+  what.limit = std::uint64_t{24} << 20;
+  const auto traces = captured_by_both(model, what, make_cuda_device());
+  CHECK(largest_difference_of_rows(*traces) < 2e-5);
+  check_log_sum_exp(*traces);
 }
 
 }  // namespace kvreplay::testing

@@ -166,7 +166,7 @@ Attended attend_on(Machine& machine, const AttentionProblem& problem, std::uint3
   kernel.output = machine.template room<float>(rows * shape.head_size);
   kernel.output_stride = std::uint64_t{shape.heads} * shape.head_size;
   kernel.lse = {machine.template room<float>(rows), machine.template room<float>(rows),
-                machine.template room<float>(rows)};
+                machine.template room<float>(rows), problem.rows.size()};
   kernel.splits = splits;
   if (splits > 1)
     kernel.partial = {machine.template room<float>(splits * rows),
@@ -207,25 +207,43 @@ struct Recorded {
   std::vector<float> largest;
 };
 
-/// `lse` is what attend_on() left in the machine.
+/// The RecordedHeads of a list of heads, in a machine's memory.
+template <class Machine>
+cuda::RecordedHeads chosen_heads(Machine& machine, const cuda::AttentionShape& shape,
+                                 const std::vector<std::uint32_t>& heads) {
+  std::vector<std::uint32_t> begins;
+  for (std::uint32_t at = 0; at < heads.size(); ++at)
+    if (at == 0 || heads[at] / shape.group_size() != heads[at - 1] / shape.group_size())
+      begins.push_back(at);
+  const auto kv_heads = static_cast<std::uint32_t>(begins.size());
+  begins.push_back(static_cast<std::uint32_t>(heads.size()));
+  return {machine.put(heads), machine.put(begins), static_cast<std::uint32_t>(heads.size()),
+          kv_heads};
+}
+
+/// Every so many rows of some heads; `lse` is what attend_on() left in the machine.
 template <std::uint32_t kTileRows, class Code, class Machine>
 Recorded record_on(Machine& machine, const AttentionProblem& problem, const cuda::LogSumExp& lse,
-                   std::uint32_t part_tiles) {
+                   std::uint32_t part_tiles, const cuda::RecordedHeads& recorded_heads,
+                   std::uint32_t every = 1) {
   using Stored = typename Code::Stored;
   constexpr int kFill = 0xAB;  // no code that a kernel writes by itself
-  const auto& shape = problem.shape;
-  const std::size_t rows = std::size_t{shape.heads} * problem.rows.size();
-  const std::size_t values = problem.rows.values();
+  const std::size_t heads = recorded_heads.count;
+  const RowSampling sampling{problem.rows.first, every};
+  const std::size_t rows = heads * sampling.count(problem.rows);
+  const std::size_t values = sampling.values(problem.rows);
   cuda::RecordRows<kTileRows, Code> kernel;
-  kernel.shape = shape;
+  kernel.shape = problem.shape;
+  kernel.every = every;
+  kernel.recorded = recorded_heads;
   kernel.in = inputs_of(machine, problem);
   kernel.lse = lse;
   kernel.head_stride = values + RowLayout::kBlock;  // a gap that must stay as it is
-  kernel.rows = machine.template room<Stored>(shape.heads * kernel.head_stride, kFill);
+  kernel.rows = machine.template room<Stored>(heads * kernel.head_stride, kFill);
   kernel.part_tiles = part_tiles;
   kernel.sums.column_stride = RowLayout::padded_length(problem.rows.last - 1);
-  kernel.sums.columns = machine.template room<float>(std::size_t{kernel.row_tiles()} * shape.heads *
-                                                     kernel.sums.column_stride);
+  kernel.sums.columns =
+      machine.template room<float>(kernel.row_tiles() * heads * kernel.sums.column_stride);
   kernel.sums.rows = machine.template room<float>(kernel.parts() * rows);
   kernel.sums.largest = machine.template room<float>(kernel.parts() * rows);
   machine.run(kernel);
@@ -242,29 +260,37 @@ Recorded record_on(Machine& machine, const AttentionProblem& problem, const cuda
   cuda::SumColumns of_columns;
   of_columns.first = problem.rows.first;
   of_columns.last = problem.rows.last;
+  of_columns.every = every;
   of_columns.tile_rows = kTileRows;
-  of_columns.heads = shape.heads;
+  of_columns.heads = recorded_heads.count;
   of_columns.columns = kernel.sums.columns;
   of_columns.column_stride = kernel.sums.column_stride;
   of_columns.sum_stride = problem.rows.last;
-  of_columns.sums =
-      machine.put(std::vector<float>(std::size_t{shape.heads} * problem.rows.last, 0.0F));
+  of_columns.sums = machine.put(std::vector<float>(heads * problem.rows.last, 0.0F));
   machine.run(of_columns);
 
   Recorded recorded;
-  const auto stored = machine.get(kernel.rows, shape.heads * kernel.head_stride);
+  const auto stored = machine.get(kernel.rows, heads * kernel.head_stride);
   std::vector<std::byte> gap(RowLayout::kBlock * sizeof(Stored), std::byte{kFill});
-  for (std::uint32_t head = 0; head < shape.heads; ++head) {
+  for (std::size_t head = 0; head < heads; ++head) {
     const auto* begin =
         reinterpret_cast<const std::byte*>(stored.data() + head * kernel.head_stride);
     const auto* end = begin + values * sizeof(Stored);
     recorded.bytes.insert(recorded.bytes.end(), begin, end);
     REQUIRE(std::memcmp(end, gap.data(), gap.size()) == 0);
   }
-  recorded.columns = machine.get(of_columns.sums, std::size_t{shape.heads} * problem.rows.last);
+  recorded.columns = machine.get(of_columns.sums, heads * problem.rows.last);
   recorded.sums = machine.get(of_rows.sums, rows);
   recorded.largest = machine.get(of_rows.largest, rows);
   return recorded;
+}
+
+/// All heads.
+template <std::uint32_t kTileRows, class Code, class Machine>
+Recorded record_on(Machine& machine, const AttentionProblem& problem, const cuda::LogSumExp& lse,
+                   std::uint32_t part_tiles) {
+  return record_on<kTileRows, Code>(machine, problem, lse, part_tiles,
+                                    cuda::RecordedHeads::all(problem.shape));
 }
 
 /// Sums, maxima and columns are those of the rows as a trace's reader decodes them.

@@ -87,6 +87,74 @@ void parts_do_not_change_rows() {
   });
 }
 
+/// Recording some heads gives what recording all gives of them, and nothing else is written.
+template <class Machine>
+void chosen_heads_are_recorded() {
+  with_both_tiles([](auto tile_rows, const AttentionProblem& problem) {
+    const std::uint32_t all_heads = problem.shape.heads;
+    Machine machine;
+    const auto lse = attend_on<tile_rows(), 128>(machine, problem, 1).lse;
+    const Recorded all = record_on<tile_rows(), cuda::U16LogCode>(machine, problem, lse, 2);
+    const auto of_head = [&](const auto& values, std::uint32_t head) {
+      const std::size_t size = values.size() / all_heads;
+      return std::vector(values.begin() + static_cast<std::ptrdiff_t>(head * size),
+                         values.begin() + static_cast<std::ptrdiff_t>((head + 1) * size));
+    };
+    for (const std::vector<std::uint32_t>& heads :
+         {std::vector<std::uint32_t>{all_heads - 1}, {0, all_heads / 2, all_heads - 1}}) {
+      if (heads.size() > 1 && all_heads < 3) continue;
+      const Recorded some = record_on<tile_rows(), cuda::U16LogCode>(
+          machine, problem, lse, 2, chosen_heads(machine, problem.shape, heads));
+      for (std::uint32_t at = 0; at < heads.size(); ++at) {
+        const auto same = [&](const auto& of_some, const auto& of_all) {
+          const std::size_t size = of_some.size() / heads.size();
+          const auto begin = of_some.begin() + static_cast<std::ptrdiff_t>(at * size);
+          return std::equal(begin, begin + static_cast<std::ptrdiff_t>(size),
+                            of_head(of_all, heads[at]).begin());
+        };
+        CHECK(same(some.bytes, all.bytes));
+        CHECK(same(some.columns, all.columns));
+        CHECK(same(some.sums, all.sums));
+        CHECK(same(some.largest, all.largest));
+      }
+    }
+  });
+}
+
+/// Recording every so many rows gives those rows' bytes and sums, in the order of the rows.
+template <class Machine>
+void sampled_rows_are_recorded() {
+  for (const std::uint32_t every : {2U, 7U, 64U, 100U})
+    with_both_tiles([&](auto tile_rows, const AttentionProblem& problem) {
+      CAPTURE(every, tile_rows(), problem.rows.first, problem.rows.last);
+      const RowRange rows = problem.rows;
+      const std::size_t heads = problem.shape.heads;
+      Machine machine;
+      const auto lse = attend_on<tile_rows(), 128>(machine, problem, 1).lse;
+      const Recorded all = record_on<tile_rows(), cuda::Fp16Code>(machine, problem, lse, 2);
+      const Recorded some = record_on<tile_rows(), cuda::Fp16Code>(
+          machine, problem, lse, 2, cuda::RecordedHeads::all(problem.shape), every);
+      std::vector<std::byte> bytes;
+      std::vector<float> sums;
+      std::vector<float> columns(heads * rows.last);
+      for (std::size_t head = 0; head < heads; ++head)
+        for (std::uint32_t row = rows.first; row < rows.last; row += every) {
+          const std::size_t begin = 2 * (head * rows.values() + RowRange{rows.first, row}.values());
+          const std::size_t length = RowLayout::padded_length(row);
+          const std::span stored(all.bytes.data() + begin, 2 * length);
+          bytes.insert(bytes.end(), stored.begin(), stored.end());
+          sums.push_back(all.sums[head * rows.size() + row - rows.first]);
+          std::vector<float> decoded(length);
+          decode(Encoding::fp16, stored, decoded);
+          for (std::uint32_t key = 0; key <= row; ++key)
+            columns[head * rows.last + key] += decoded[key];
+        }
+      CHECK(some.bytes == bytes);
+      CHECK(some.sums == sums);
+      CHECK(largest_gap(some.columns, columns) < 1e-6 * rows.size() + 1e-6);
+    });
+}
+
 template <class Machine>
 void random_shapes_agree() {
   std::mt19937 random(20);
@@ -239,7 +307,7 @@ void rotation_agrees() {
 }
 
 template <class Machine>
-void gates_and_sums_agree() {
+void gates_agree() {
   Machine machine;
   constexpr std::uint32_t kTokens = 3;
   constexpr std::uint32_t kSize = 100;
@@ -258,16 +326,34 @@ void gates_and_sums_agree() {
               Approx(gate / (1 + std::exp(-gate)) * up).epsilon(1e-6));
       REQUIRE(out[token * 2 * kSize + kSize + i] == up);
     }
+}
 
-  const auto more = random_values(300, 2);
-  cuda::Add add;
-  add.to = machine.put(std::vector<float>(gates.begin(), gates.begin() + 301));
-  add.from = machine.put(more);
-  add.count = 300;
-  machine.run(add);
-  const auto sums = machine.get(add.to, 301);
-  for (std::size_t i = 0; i < 300; ++i) REQUIRE(sums[i] == gates[i] + more[i]);
-  REQUIRE(sums[300] == gates[300]);
+template <class Machine>
+void chosen_vectors_are_gathered() {
+  constexpr std::uint32_t kHeads = 4;
+  constexpr std::uint32_t kRows = 5;
+  constexpr std::uint32_t kSize = 7;
+  constexpr std::uint32_t kRowStride = kSize + 2;
+  constexpr std::uint32_t kHeadStride = kRows * kRowStride + 3;
+  const auto in = random_values(std::size_t{kHeads} * kHeadStride, 2);
+  const std::vector<std::uint32_t> heads = {3, 0, 2};
+  Machine machine;
+  cuda::Gather kernel;
+  kernel.from = machine.put(in);
+  kernel.head_stride = kHeadStride;
+  kernel.row_stride = kRowStride;
+  kernel.heads = machine.put(heads);
+  kernel.chosen = 3;
+  kernel.rows = kRows;
+  kernel.size = kSize;
+  kernel.to = machine.template room<float>(3 * kRows * kSize);
+  machine.run(kernel);
+  const auto out = machine.get(kernel.to, 3 * kRows * kSize);
+  for (std::uint32_t at = 0; at < 3; ++at)
+    for (std::uint32_t row = 0; row < kRows; ++row)
+      for (std::uint32_t i = 0; i < kSize; ++i)
+        REQUIRE(out[(at * kRows + row) * kSize + i] ==
+                in[heads[at] * kHeadStride + row * kRowStride + i]);
 }
 
 }  // namespace kvreplay::testing

@@ -23,6 +23,14 @@ TEST_CASE("the parts that keys are recorded in do not change rows") {
   parts_do_not_change_rows<CpuMachine>();
 }
 
+TEST_CASE("chosen heads are recorded as among all") {
+  chosen_heads_are_recorded<CpuMachine>();
+}
+
+TEST_CASE("every so many rows are recorded as among all") {
+  sampled_rows_are_recorded<CpuMachine>();
+}
+
 TEST_CASE("kernels agree with the CPU runtime on random shapes") {
   random_shapes_agree<CpuMachine>();
 }
@@ -47,8 +55,12 @@ TEST_CASE("the rotation kernel agrees with the CPU runtime's, into a cache and i
   rotation_agrees<CpuMachine>();
 }
 
-TEST_CASE("sums and gates of kernels agree with the definition") {
-  gates_and_sums_agree<CpuMachine>();
+TEST_CASE("gates of kernels agree with the definition") {
+  gates_agree<CpuMachine>();
+}
+
+TEST_CASE("the vectors of chosen heads are gathered") {
+  chosen_vectors_are_gathered<CpuMachine>();
 }
 
 TEST_CASE("no kernel depends on the order of its threads") {

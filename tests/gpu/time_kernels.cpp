@@ -105,7 +105,7 @@ class Layer {
     attend_.values = values_.data();
     attend_.output = output_.data();
     attend_.output_stride = attend_.in.query_stride;
-    attend_.lse = {lse_.data(), lse_.data() + rows_, lse_.data() + 2 * rows_};
+    attend_.lse = {lse_.data(), lse_.data() + rows_, lse_.data() + 2 * rows_, shape.tokens - first};
     attend_.splits = splits;
     attend_.partial = {partial_.data(), partial_.data() + splits * rows_,
                        partial_.data() + 2 * splits * rows_};
@@ -136,6 +136,7 @@ class Layer {
     const RowRange rows{attend_.in.first, attend_.in.last};
     cuda::RecordRows<kTileRows, Code> kernel;
     kernel.shape = attend_.shape;
+    kernel.recorded = cuda::RecordedHeads::all(kernel.shape);
     kernel.in = attend_.in;
     kernel.lse = attend_.lse;
     const Buffer<Stored> stored(kernel.shape.heads * rows.values());
@@ -209,12 +210,6 @@ void time_small_kernels(const Report& report, const Shape& shape) {
   norm.size = shape.embedding;
   norm.epsilon = 1e-5;
   report.line("norm", 8.0 * hidden, 0, [&] { cuda::launch(norm, nullptr); });
-  cuda::Add add;
-  add.to = y.data();
-  add.from = x.data();
-  add.count = hidden;
-  report.line("add", 12.0 * hidden, 0, [&] { cuda::launch(add, nullptr); });
-
   const std::uint64_t gated = std::uint64_t{shape.tokens} * shape.feed_forward;
   const Buffer<float> gates = random_buffer(2 * gated, 4);
   cuda::SwiGlu gate;
