@@ -129,4 +129,19 @@ LlamaWeights::LlamaWeights(const GgufFile& file, const LlamaConfig& config)
   loader.run();
 }
 
+LlamaTensors LlamaWeights::copied_to(const float* start) const {
+  const auto moved = [&](const float* tensor) { return start + (tensor - buffer_.data()); };
+  LlamaTensors copy = *this;
+  for (LlamaLayer& layer : copy.layers) {
+    for (const float** norm : {&layer.attention_norm, &layer.feed_forward_norm})
+      *norm = moved(*norm);
+    for (Matrix* matrix : {&layer.qkv, &layer.attention_out, &layer.gate_up, &layer.down})
+      matrix->data = moved(matrix->data);
+  }
+  copy.embedding.data = moved(copy.embedding.data);
+  copy.head.data = moved(copy.head.data);
+  copy.output_norm = moved(copy.output_norm);
+  return copy;
+}
+
 }  // namespace kvreplay

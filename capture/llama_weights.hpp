@@ -1,6 +1,7 @@
 // A Llama model's weights as fp32, dequantised once.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "capture/float_buffer.hpp"
@@ -19,7 +20,14 @@ struct LlamaLayer {
   Matrix down;
 };
 
-class LlamaWeights {
+struct LlamaTensors {
+  std::vector<LlamaLayer> layers;
+  Matrix embedding;                    ///< [vocabulary, embedding]
+  Matrix head;                         ///< the same where tied
+  const float* output_norm = nullptr;  ///< [embedding]
+};
+
+class LlamaWeights : public LlamaTensors {
  public:
   /// Dequantises on the threads of the current TBB arena. Throws InputError naming the tensor that
   /// is missing, has other dims than `config` says, or is none of the architecture's.
@@ -28,10 +36,10 @@ class LlamaWeights {
   /// Room that all tensors of the file take as fp32, in values; each is used exactly once.
   static std::uint64_t values(const GgufFile& file);
 
-  std::vector<LlamaLayer> layers;
-  Matrix embedding;                    ///< [vocabulary, embedding]
-  Matrix head;                         ///< the same where tied
-  const float* output_norm = nullptr;  ///< [embedding]
+  /// All of them, one behind the other.
+  std::span<const float> all() const { return buffer_.span(); }
+  /// Where the tensors lie in a copy of all() that begins at `start`.
+  LlamaTensors copied_to(const float* start) const;
 
  private:
   FloatBuffer buffer_;

@@ -20,6 +20,7 @@ enum class ThreadOrder { ascending, descending };
 /// Exactly so many bytes at a multiple of 16, all set to `fill`.
 class AlignedBytes {
  public:
+  AlignedBytes() = default;
   AlignedBytes(std::size_t size, int fill)
       : data_(static_cast<std::byte*>(::operator new (size, std::align_val_t{16}))) {
     if (size > 0) std::memset(data_.get(), fill, size);
@@ -81,6 +82,19 @@ class CpuBlock {
   std::size_t shared_bytes_ = 0;
 };
 
+template <class Kernel>
+void run_on_cpu(const Kernel& kernel, ThreadOrder order) {
+  const cuda::Grid grid = kernel.grid();
+  for (std::uint32_t z = 0; z < grid.z; ++z)
+    for (std::uint32_t y = 0; y < grid.y; ++y)
+      for (std::uint32_t x = 0; x < grid.x; ++x) {
+        CpuBlock block({x, y, z}, Kernel::kThreads, order);
+        kernel(block);
+        if (block.shared_bytes() != kernel.shared_bytes())
+          throw std::logic_error("a kernel takes more or less shared storage than it says");
+      }
+}
+
 /// Memory and launches as a device has them.
 class CpuMachine {
  public:
@@ -104,15 +118,7 @@ class CpuMachine {
 
   template <class Kernel>
   void run(const Kernel& kernel) {
-    const cuda::Grid grid = kernel.grid();
-    for (std::uint32_t z = 0; z < grid.z; ++z)
-      for (std::uint32_t y = 0; y < grid.y; ++y)
-        for (std::uint32_t x = 0; x < grid.x; ++x) {
-          CpuBlock block({x, y, z}, Kernel::kThreads, order_);
-          kernel(block);
-          if (block.shared_bytes() != kernel.shared_bytes())
-            throw std::logic_error("a kernel takes more or less shared storage than it says");
-        }
+    run_on_cpu(kernel, order_);
   }
 
  private:
