@@ -1,7 +1,6 @@
 #include "capture/capture.hpp"
 
 #include <tbb/global_control.h>
-#include <tbb/info.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,9 +13,10 @@
 #include <random>
 #include <sstream>
 
-#include "capture/cpu_model.hpp"
+#include "reports/commands/capture_runtime.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/in_megabytes.hpp"
 #include "reports/commands/index_list.hpp"
 #include "reports/commands/whole_number.hpp"
 #include "traces/mapped_file.hpp"
@@ -28,7 +28,6 @@ namespace kvreplay::commands {
 namespace {
 
 constexpr std::size_t kMostTextBytes = std::size_t{64} << 20;
-constexpr std::uint32_t kMostThreads = 1024;
 
 std::string read_stream(std::istream& in, const std::string& name) {
   std::string text;
@@ -124,18 +123,6 @@ void check_context(const po::variables_map& options, const LlamaConfig& config,
         "--beyond-context");
 }
 
-std::string in_megabytes(std::uint64_t bytes) {
-  std::ostringstream text;
-  text << std::fixed;
-  if (bytes < 10'000'000)
-    text << std::setprecision(2) << static_cast<double>(bytes) / 1e6 << " MB";
-  else if (bytes < 1'000'000'000)
-    text << std::setprecision(0) << static_cast<double>(bytes) / 1e6 << " MB";
-  else
-    text << std::setprecision(2) << static_cast<double>(bytes) / 1e9 << " GB";
-  return text.str();
-}
-
 std::string rate(std::size_t tokens, double seconds) {
   std::ostringstream text;
   text << tokens << " tokens in " << std::fixed << std::setprecision(2) << seconds << " s, "
@@ -199,8 +186,6 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   if (record != (options.count("out") > 0))
     throw std::invalid_argument("give either --out FILE or --no-record");
 
-  CpuOptions cpu;
-  cpu.threads = options["threads"].as<std::uint32_t>();
   CaptureRequest request;
   request.generate = options["generate"].as<std::uint32_t>();
   request.temperature = options["temperature"].as<double>();
@@ -260,9 +245,7 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   info.source = "capture of " + prompt.origin + ", " + how_many + ", " +
                 std::to_string(request.generate) + " generated at most, " + decoding.str();
 
-  const std::uint64_t weights = LlamaWeights::values(file) * sizeof(float);
-  const std::uint64_t buffers = record ? Recorder::buffer_bytes(info) : 0;
-  const std::uint64_t working = CpuModel::working_bytes(config, cpu, info.tokens) + buffers;
+  const CaptureRuntime runtime = choose_runtime(options, file, config, info, record);
   print("model", printable(config.name) + " (" + config.architecture + ", " +
                      std::to_string(config.layers) + " layers, " + std::to_string(config.heads) +
                      " heads, " + std::to_string(config.kv_heads) + " KV heads, head size " +
@@ -276,20 +259,21 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
                                 (info.sampling.all() ? "" : ", " + in_words(info.sampling)) +
                                 ", up to " + in_megabytes(stored_row_bytes(info)) + " on disk"
                           : "nothing (--no-record)");
-  print("needs", in_megabytes(weights + working) + " of memory, " + in_megabytes(weights) +
-                     " of them weights as fp32; " + std::to_string(cpu.threads) + " threads");
+  print("device", runtime.device);
+  print("needs", runtime.needs);
 
   const std::filesystem::path out = record ? options["out"].as<std::string>() : "";
   auto hash =
       std::async(std::launch::async, [&] { return sha256_hex(MappedFile(model_path).bytes()); });
-  const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, cpu.threads);
-  CpuModel model(file, config, cpu);
+  const tbb::global_control allow(tbb::global_control::max_allowed_parallelism,
+                                  options["threads"].as<std::uint32_t>());
+  const std::unique_ptr<Model> model = runtime.load();
   info.model_sha256 = hash.get();
   std::optional<Recorder> recorder;
   if (record) recorder.emplace(out, info, overwrite);
   CaptureResult result;
   try {
-    result = capture(model, *tokenizer, request, record ? &*recorder : nullptr, control, &result);
+    result = capture(*model, *tokenizer, request, record ? &*recorder : nullptr, control, &result);
   } catch (const Interrupted& error) {
     if (!log_probabilities) throw;
     throw Interrupted(keep_log_probabilities(*log_probabilities, result, error.what()));
@@ -320,10 +304,11 @@ Command capture_command() {
   command.summary = "run a model over a text and record its attention rows";
   command.usage = "--model FILE.gguf (--text FILE | --tokens IDS) --out TRACE.h5 [OPTIONS]";
   command.details =
-      "Runs a GGUF model of the Llama architecture on the CPU: the prompt in chunks, then one "
-      "token\n"
-      "at a time, and records every attention row of the chosen layers and heads on the way.\n"
-      "Weights are dequantised to fp32 once; scores, softmax and the KV cache are fp32.\n"
+      "Runs a GGUF model of the Llama architecture on the CPU or a GPU: the prompt in chunks, "
+      "then\n"
+      "one token at a time, and records every attention row of the chosen layers and heads on the\n"
+      "way. Weights are dequantised to fp32 once; products, scores, softmax and the KV cache are\n"
+      "fp32 on both. What runs on a GPU has been tested on the CPU only, not run on a GPU yet.\n"
       "Ctrl-C leaves TRACE.h5.partial with all rows that were whole by then, and the file of\n"
       "--logprobs likewise.\n\n"
       "  kvreplay capture --model smollm2.gguf --text book.txt --max-tokens 1024 --generate 64 "
@@ -333,7 +318,6 @@ Command capture_command() {
       "  kvreplay capture --model smollm2.gguf --text book.txt --rows-from 1024 --rows-every 16 "
       "\\\n      --out sampled.h5\n"
       "  kvreplay capture --model smollm2.gguf --text book.txt --perplexity --no-record";
-  const auto threads = static_cast<std::uint32_t>(tbb::info::default_concurrency());
   auto add = command.options.add_options();
   add("model", po::value<std::string>()->required()->value_name("FILE"), "the model, a GGUF file");
   add("text", po::value<std::string>()->value_name("FILE"),
@@ -372,9 +356,7 @@ Command capture_command() {
   add("logprobs", po::value<std::string>()->value_name("FILE"),
       "write the log-probability of each token as CSV");
   add("no-record", po::bool_switch(), "run without recording, e.g. to time it");
-  add("threads",
-      whole_number<std::uint32_t>(1, kMostThreads)->default_value(threads)->value_name("N"),
-      "threads that compute");
+  add_runtime_options(command.options);
   command.run = run_capture;
   return command;
 }

@@ -142,6 +142,7 @@ TEST_CASE("captures on a device agree with the CPU runtime's", "[gpu]") {
   if (!device_or_skip()) return;
   captures_in_all_encodings_agree(make_cuda_device);
   captured_factors_agree(make_cuda_device);
+  sampled_captures_agree(make_cuda_device);
 }
 
 TEST_CASE("a capture of many chunks and buffers on a device agrees with the CPU's", "[gpu]") {
@@ -157,6 +158,14 @@ TEST_CASE("a capture of many chunks and buffers on a device agrees with the CPU'
   const auto traces = captured_by_both(model, what, make_cuda_device());
   CHECK(largest_difference_of_rows(*traces) < 2e-5);
   check_log_sum_exp(*traces);
+}
+
+TEST_CASE("cuBLAS is found where this was built, with all that is used of it") {
+  CHECK(cuda::why_no_cublas().empty());
+  if (cuda::why_no_device().empty())
+    CHECK_NOTHROW(cuda::Cublas(nullptr));
+  else
+    CHECK_THROWS_WITH(cuda::Cublas(nullptr), Catch::Contains("cuBLAS, starting: "));
 }
 
 }  // namespace kvreplay::testing

@@ -45,6 +45,7 @@ TEST_CASE("capture prints what ran and writes a trace that reads back") {
                    in_quotes(folder / "p.csv") + "--out" + in_quotes(out));
   CHECK(run.exit_code == 0);
   CHECK(run.err.empty());
+  CHECK_THAT(run.out, Contains("device     CPU, ") || Contains(" (CUDA)"));
   for (const char* line :
        {"the first 100 tokens of", "up to 20 generated, greedy", "3 layers x 2 heads as u16log",
         "of memory", "tokens/s", "perplexity ", "over 99 predicted", "120 tokens, row sums within"})
@@ -103,6 +104,58 @@ TEST_CASE("sampling repeats from its printed seed") {
   CHECK(text(run_kvreplay(base + " --seed 1")) != text(run_kvreplay(base + " --seed 2")));
 }
 
+TEST_CASE("a capture runs on the CPU where that is asked for, or no GPU is there") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const std::string one =
+      "capture --model" + in_quotes(stories / "stories260K.gguf") + "--tokens 1,5 --no-record ";
+  const ProgramRun on_cpu = run_kvreplay(one + "--device cpu --threads 1 --device-memory 1.5G");
+  CHECK(on_cpu.exit_code == 0);
+  CHECK_THAT(on_cpu.out, Contains("device     CPU, 1 thread\n"));
+  const ProgramRun on_gpu = run_kvreplay(one + "--device cuda");
+  const ProgramRun anywhere = run_kvreplay(one);
+  CHECK(anywhere.exit_code == 0);
+  if (on_gpu.exit_code == 0) {
+    CHECK_THAT(anywhere.out, Contains(" (CUDA)"));
+    return;
+  }
+  CHECK(on_gpu.exit_code == 2);
+  CHECK_THAT(on_gpu.err, Contains("kvreplay capture: --device cuda: "));
+  CHECK_THAT(anywhere.out, Contains("device     CPU, "));
+  CHECK(anywhere.err.empty());
+}
+
+TEST_CASE("a capture on a GPU is that on the CPU", "[gpu]") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  const auto capture = [&](const std::string& device) {
+    return run_kvreplay("capture --model" + in_quotes(stories / "stories260K.gguf") + "--text" +
+                        in_quotes(stories / "given.txt") + "--generate 100 --encoding fp32 --out" +
+                        in_quotes(folder / (device + ".h5")) + "--device " + device);
+  };
+  const ProgramRun on_gpu = capture("cuda");
+  if (on_gpu.exit_code == 2) return skip(on_gpu.err);
+  REQUIRE(on_gpu.exit_code == 0);
+  REQUIRE(capture("cpu").exit_code == 0);
+  CHECK(run_kvreplay("trace verify" + in_quotes(folder / "cuda.h5")).exit_code == 0);
+  const TraceReader of_gpu(folder / "cuda.h5");
+  const TraceReader of_cpu(folder / "cpu.h5");
+  CHECK(of_gpu.info().token_ids == of_cpu.info().token_ids);
+  const RowRange all{0, of_cpu.info().tokens};
+  double largest = 0;
+  std::vector<float> scratch[2];
+  for (std::uint32_t layer = 0; layer < 5; ++layer)
+    for (std::uint32_t head = 0; head < 8; ++head) {
+      const auto a = of_gpu.rows({layer, head}, all, scratch[0]);
+      const auto b = of_cpu.rows({layer, head}, all, scratch[1]);
+      REQUIRE(a.size() == b.size());
+      for (std::size_t i = 0; i < a.size(); ++i)
+        largest = std::max(largest, std::abs(double{a[i]} - b[i]));
+    }
+  CHECK(largest < 2e-5);
+}
+
 TEST_CASE("wrong arguments of capture") {
   const auto stories = shared_or_skip("data/stories260K");
   if (stories.empty()) return;
@@ -126,6 +179,9 @@ TEST_CASE("wrong arguments of capture") {
   check_refused(one + "--threads 0", 2, "--threads 0");
   check_refused(one + "--temperature -1", 2, "--temperature");
   check_refused(one + "--encoding fp8", 2, "fp8");
+  check_refused(one + "--device gpu", 2, "cpu, cuda and auto");
+  for (const char* size : {"8X", "8GB", "G", "0", "-1G", "1e3", "2G1"})
+    check_refused(one + "--device-memory=" + size, 2, "such as 8G, 1.5G or 512M");
   check_refused(one + "--generate 512", 2, "--beyond-context");
   check_refused(model + "--tokens 1,512 --no-record", 2, "vocabulary of 512");
   check_refused(model + "--tokens 1,x --no-record", 2, "\"x\"");

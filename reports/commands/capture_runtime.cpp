@@ -1,0 +1,115 @@
+#include "reports/commands/capture_runtime.hpp"
+
+#include <tbb/info.h>
+
+#include <stdexcept>
+
+#include "capture/cpu_model.hpp"
+#include "capture/recorder.hpp"
+#include "reports/commands/byte_size.hpp"
+#include "reports/commands/in_megabytes.hpp"
+#include "reports/commands/whole_number.hpp"
+#include "traces/quoted.hpp"
+
+#ifdef KVREPLAY_CUDA
+#include "capture/cuda/cuda_device.hpp"
+#include "capture/cuda/device_model.hpp"
+#endif
+
+namespace kvreplay::commands {
+namespace {
+
+constexpr std::uint32_t kMostThreads = 1024;
+
+#ifdef KVREPLAY_CUDA
+
+std::string why_no_cuda() {
+  return cuda::why_no_runtime();
+}
+
+/// Left to what CUDA and cuBLAS take for themselves.
+std::uint64_t most_of(std::uint64_t free) {
+  return free / 10 * 9;
+}
+
+CaptureRuntime cuda_runtime(const po::variables_map& options, const GgufFile& file,
+                            const LlamaConfig& config, const TraceInfo& planned, bool record) {
+  auto device = std::make_shared<cuda::CudaDevice>();
+  const std::uint64_t limit = options.count("device-memory") > 0
+                                  ? options["device-memory"].as<std::uint64_t>()
+                                  : most_of(device->free_memory());
+  const std::uint64_t weights = LlamaWeights::values(file) * sizeof(float);
+  const cuda::MemoryPlan plan =
+      cuda::plan_memory(config, weights, planned.tokens, record ? &planned : nullptr, limit);
+  CaptureRuntime runtime;
+  runtime.device = device->name() + " (CUDA)";
+  runtime.needs = in_megabytes(plan.on_device()) + " of device memory, " + in_megabytes(weights) +
+                  " of them weights as fp32; " + in_megabytes(weights + plan.on_host) +
+                  " of memory";
+  runtime.load = [device, limit, &file, &config] {
+    return std::make_unique<cuda::DeviceModel<cuda::CudaDevice>>(file, config, device, limit);
+  };
+  return runtime;
+}
+
+#else
+
+std::string why_no_cuda() {
+  return "this kvreplay was built without CUDA";
+}
+
+CaptureRuntime cuda_runtime(const po::variables_map&, const GgufFile&, const LlamaConfig&,
+                            const TraceInfo&, bool) {
+  throw std::logic_error(why_no_cuda());
+}
+
+#endif
+
+CaptureRuntime cpu_runtime(const po::variables_map& options, const GgufFile& file,
+                           const LlamaConfig& config, const TraceInfo& planned, bool record) {
+  CpuOptions cpu;
+  cpu.threads = options["threads"].as<std::uint32_t>();
+  const std::uint64_t weights = LlamaWeights::values(file) * sizeof(float);
+  const std::uint64_t buffers = record ? Recorder::buffer_bytes(planned) : 0;
+  const std::uint64_t working = CpuModel::working_bytes(config, cpu, planned.tokens) + buffers;
+  CaptureRuntime runtime;
+  runtime.device =
+      "CPU, " + std::to_string(cpu.threads) + (cpu.threads == 1 ? " thread" : " threads");
+  runtime.needs = in_megabytes(weights + working) + " of memory, " + in_megabytes(weights) +
+                  " of them weights as fp32";
+  runtime.load = [cpu, &file, &config] { return std::make_unique<CpuModel>(file, config, cpu); };
+  return runtime;
+}
+
+}  // namespace
+
+void add_runtime_options(po::options_description& options) {
+  const auto threads = static_cast<std::uint32_t>(tbb::info::default_concurrency());
+  auto add = options.add_options();
+  add("device", po::value<std::string>()->default_value("auto")->value_name("D"),
+      "what computes: cpu, cuda (the first GPU that CUDA shows), or auto: cuda where there is one");
+  add("device-memory", byte_size()->value_name("SIZE"),
+      "most of a GPU's memory to use, e.g. 8G (default: 9 tenths of what is free); tokens at a "
+      "time and buffers for rows follow from it");
+  add("threads",
+      whole_number<std::uint32_t>(1, kMostThreads)->default_value(threads)->value_name("N"),
+      "threads that compute");
+}
+
+CaptureRuntime choose_runtime(const po::variables_map& options, const GgufFile& file,
+                              const LlamaConfig& config, const TraceInfo& planned, bool record) {
+  const std::string device = options["device"].as<std::string>();
+  if (device != "auto" && device != "cpu" && device != "cuda")
+    throw std::invalid_argument("--device " + in_quotes(device) + " is none of cpu, cuda and auto");
+  if (device == "cpu") return cpu_runtime(options, file, config, planned, record);
+  const std::string none = why_no_cuda();
+  if (none.empty()) return cuda_runtime(options, file, config, planned, record);
+  if (device == "cuda") throw std::invalid_argument("--device cuda: " + none);
+  CaptureRuntime runtime = cpu_runtime(options, file, config, planned, record);
+#ifdef KVREPLAY_CUDA
+  runtime.device += "; no GPU is used: " + none;
+#endif
+  return runtime;
+}
+
+}  // namespace kvreplay::commands

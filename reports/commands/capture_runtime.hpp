@@ -1,0 +1,28 @@
+// What computes a capture: the CPU or a GPU, as --device and what the machine has say.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "capture/model.hpp"
+#include "reports/commands/command.hpp"
+
+namespace kvreplay::commands {
+
+/// --device, --device-memory and --threads.
+void add_runtime_options(po::options_description& options);
+
+struct CaptureRuntime {
+  std::string device;  ///< for people: "CPU, 2 threads"
+  std::string needs;   ///< of memory, likewise
+  std::function<std::unique_ptr<Model>()> load;
+};
+
+/// For a run of `planned.tokens` tokens of a model in `file`, recorded as planned unless `record`
+/// is false. Throws std::invalid_argument where there is no such device or it has too little
+/// memory.
+CaptureRuntime choose_runtime(const po::variables_map& options, const GgufFile& file,
+                              const LlamaConfig& config, const TraceInfo& planned, bool record);
+
+}  // namespace kvreplay::commands
