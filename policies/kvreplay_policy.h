@@ -17,8 +17,9 @@
  * A library may be written in C++. An exception that leaves one of its functions ends the run as a
  * wrong answer does, with its text.
  *
- * Not possible here: to evict before the query attends, to give kept sets different budgets, and to
- * decide only once, after the prompt; a policy cannot hold fewer tokens than the budget either.
+ * Not possible here: to evict before the query attends, to give kept sets different budgets, to go
+ * by queries, keys or values, and to decide only once, after the prompt; a policy cannot hold fewer
+ * tokens than the budget either.
  */
 #ifndef KVREPLAY_POLICY_H
 #define KVREPLAY_POLICY_H

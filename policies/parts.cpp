@@ -200,6 +200,7 @@ PolicyRequest parse_composition(std::string_view text) {
                   .summary = "a composition of its parts",
                   .parameters = parameters,
                   .needs = composed->needs(),
+                  .scopes = scopes_for(composed->needs()),
                   .make = [composed](const Arguments& given, const Setting& setting) {
                     return composed->make(given, setting);
                   }});

@@ -21,6 +21,11 @@
 // traits().capacity; query i sees them and itself. While the prompt is attended in full the host
 // calls choose() too, and lets the query see everything, whatever was chosen. Then it calls
 // observe() as in 3., with what query i gave to all that it saw.
+//
+// A policy that goes by queries, keys or values says so where it registers, and finds them through
+// Setting::vectors. Before it asks anything of step i the host lets token i in; what has not come
+// yet it refuses. Of a token that has left a CachePolicy may use what it remembers, not the
+// vectors.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +35,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "policies/head_vectors.hpp"
 
 namespace kvreplay {
 
@@ -70,10 +77,14 @@ struct Setting {
   std::uint32_t unit = 0;          ///< model index of the head or of the group; 0 at wider scopes
   std::uint32_t model_layers = 1;  ///< of the whole model
   std::uint32_t heads = 1;         ///< that share the kept set
+  std::uint32_t head_size = 0;     ///< d; 0: unknown
   /// [n] sums of the raw, pooled rows over the whole sequence; empty without Need::future_rows, and
   /// for an object of which only the traits are asked.
   std::span<const double> column_sums = {};
   std::span<const std::string> pieces = {};  ///< [n] texts of the tokens; empty: unknown
+  /// Of the unit's heads, which read one KV head; outlives the policy. Null without a need of them,
+  /// and for an object of which only the traits are asked.
+  const HeadVectors* vectors = nullptr;
 };
 
 /// What the host must know of a policy.

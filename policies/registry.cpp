@@ -1,5 +1,6 @@
 #include "policies/registry.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "policies/names.hpp"
@@ -73,6 +74,26 @@ const Registry& registered_policies() {
   return registry();
 }
 
+std::vector<Need> needs_of(const PolicyEntry& policy, const Arguments& arguments) {
+  std::vector<Need> needs = policy.needs;
+  if (policy.also_needs != nullptr) {
+    const auto more = policy.also_needs(arguments);
+    needs.insert(needs.end(), more.begin(), more.end());
+  }
+  return needs;
+}
+
+bool need_vectors(const std::vector<Need>& needs) {
+  return std::any_of(needs.begin(), needs.end(), [](Need need) {
+    return need != Need::rows && need != Need::future_rows && need != Need::pieces;
+  });
+}
+
+std::vector<Scope> scopes_for(const std::vector<Need>& needs) {
+  if (need_vectors(needs)) return {Scope::head, Scope::group};
+  return {};
+}
+
 std::vector<PolicyRequest> parse_policies(std::string_view text) {
   std::vector<PolicyRequest> requests;
   for (const auto piece : split(text, ',')) requests.push_back(parse_policy(piece));
@@ -87,10 +108,18 @@ std::string_view name(Need need) {
       return "rows of the future";
     case Need::pieces:
       return "texts of the tokens";
+    case Need::queries:
+      return "queries";
     case Need::keys:
       return "keys";
     case Need::values:
       return "values";
+    case Need::key_norms:
+      return "norms of the keys";
+    case Need::value_norms:
+      return "norms of the values";
+    case Need::rotation:
+      return "position embedding";
   }
   throw std::logic_error("unknown need");
 }

@@ -18,8 +18,20 @@
 
 namespace kvreplay {
 
-/// What a policy must be given besides the length of the sequence.
-enum class Need { rows, future_rows, pieces, keys, values };
+/// What a policy must be given besides the length of the sequence. What comes of queries, keys and
+/// values is known of one KV head: a policy that needs it has the scopes head and group at most.
+/// rotation: how the position embedding turned queries and keys.
+enum class Need {
+  rows,
+  future_rows,
+  pieces,
+  queries,
+  keys,
+  values,
+  key_norms,
+  value_norms,
+  rotation
+};
 
 /// Both make a policy for one unit at one budget; both throw std::invalid_argument where the
 /// arguments ask for more than the budget holds.
@@ -69,6 +81,8 @@ struct PolicyEntry {
   std::string note = {};  ///< one line on how it differs from what was published, where it does
   std::vector<Parameter> parameters = {};
   std::vector<Need> needs = {};
+  /// What it needs besides with these arguments; null: nothing.
+  std::vector<Need> (*also_needs)(const Arguments&) = nullptr;
   std::vector<Scope> scopes = {};  ///< empty: any
   std::optional<Allotment> allotment = {};
   /// With rows pooled by their mean: the note has nothing to say there.
@@ -76,6 +90,13 @@ struct PolicyEntry {
   bool from_library = false;  ///< another author's: what it protects is not known
   std::variant<CacheFactory, ChoiceFactory> make;
 };
+
+/// All that a policy needs with these arguments.
+std::vector<Need> needs_of(const PolicyEntry& policy, const Arguments& arguments);
+/// Whether something of queries, keys or values is needed.
+bool need_vectors(const std::vector<Need>& needs);
+/// The scopes at which these needs can be met; empty: any.
+std::vector<Scope> scopes_for(const std::vector<Need>& needs);
 
 class Registration {
  public:

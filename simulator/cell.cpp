@@ -24,14 +24,17 @@ Cell::Cell(const ReplayPlan& plan, const CellPlan& cell)
   }
 }
 
-void Cell::start(std::size_t unit, std::span<const double> column_sums) {
-  const Setting setting = setting_of(plan_, cell_, unit, column_sums);
+void Cell::start(std::size_t unit, std::span<const double> column_sums,
+                 const HeadVectors::Sequence& vectors) {
+  auto seen = plan_.vectors ? std::make_unique<HeadVectors>(vectors) : nullptr;
+  const Setting setting = setting_of(plan_, cell_, unit, column_sums, seen.get());
   const auto& policy = cell_.policy;
   if (const auto* make = std::get_if<CacheFactory>(&policy.entry->make)) {
     cache_ = (*make)(policy.arguments, setting);
   } else {
     choice_ = std::get<ChoiceFactory>(policy.entry->make)(policy.arguments, setting);
   }
+  vectors_ = std::move(seen);
   kept_.clear(plan_.tokens);
   evicted_.clear();
   before_known_ = true;  // nothing
@@ -44,6 +47,7 @@ void Cell::start(std::size_t unit, std::span<const double> column_sums) {
 void Cell::step(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace) {
   evicted_.clear();
   counts_ = i >= first_measured_ && plan_.sampling.holds(i);
+  if (vectors_) vectors_->let_in(i + 1);
   if (cache_) {
     step_cache(i, rows, workspace);
   } else {

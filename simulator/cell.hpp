@@ -37,8 +37,10 @@ class Cell {
   /// Both outlive the cell.
   Cell(const ReplayPlan& plan, const CellPlan& cell);
 
-  /// Forgets everything and makes a new policy for a unit of the plan. `column_sums` as in Setting.
-  void start(std::size_t unit, std::span<const double> column_sums);
+  /// Forgets everything and makes a new policy for a unit of the plan. `column_sums` as in Setting;
+  /// `vectors` are of the unit where the plan has them.
+  void start(std::size_t unit, std::span<const double> column_sums,
+             const HeadVectors::Sequence& vectors = {});
   /// `rows` are row i of the unit's heads, i = 0, 1, 2, ... in turn; none where the trace does not
   /// hold it: then nothing is measured, and a choice that takes the row is not made.
   void step(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace);
@@ -83,6 +85,8 @@ class Cell {
   Metrics metrics_;
   std::uint32_t first_measured_;
   std::uint32_t full_rows_;  // rows of the prompt that see all before them
+  // What the policy may see; behind a pointer of its own because cells move and it must not.
+  std::unique_ptr<HeadVectors> vectors_;
   std::unique_ptr<CachePolicy> cache_;
   std::unique_ptr<RowChoice> choice_;
   KeptSet kept_;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "policies/names.hpp"
+#include "simulator/policy_needs.hpp"
 
 namespace kvreplay {
 namespace {
@@ -138,17 +139,22 @@ void check_unions(const ReplayPlan& plan) {
 bool no_budget_bounds(const ReplayPlan& plan, CellPlan cell) {
   cell.given = {1};
   try {
-    return traits_of(cell.policy, setting_of(plan, cell, 0)).capacity >= plan.tokens;
+    const Setting last = setting_of(plan, cell, plan.units.size() - 1);
+    return traits_of(cell.policy, last).capacity >= plan.tokens;
   } catch (const std::invalid_argument&) {
     return false;
   }
 }
 
-/// Finds what the policy of `cell` is given for its budget, and its traits then.
+/// Finds what the policy of `cell` is given for its budget, and its traits then: those of the last
+/// unit, as a policy may leave the first layers alone.
 void resolve(const ReplayPlan& plan, CellPlan& cell) {
   const std::uint32_t budget = cell.budget.budget.tokens;
+  const auto traits = [&] {
+    return traits_of(cell.policy, setting_of(plan, cell, plan.units.size() - 1));
+  };
   cell.given = {budget};
-  cell.traits = traits_of(cell.policy, setting_of(plan, cell, 0));
+  cell.traits = traits();
   const auto sees = [&] { return std::min(most_visible(cell.traits), plan.tokens); };
   if (plan.match == Match::budget || sees() <= budget || no_budget_bounds(plan, cell)) return;
   // What is shown need not fall with what is given (of 100 tokens fixed shows 31 at 30, but 30 at
@@ -156,7 +162,7 @@ void resolve(const ReplayPlan& plan, CellPlan& cell) {
   std::string fewer;  // why less cannot be given
   while (fewer.empty() && --cell.given.tokens > 0) {
     try {
-      cell.traits = traits_of(cell.policy, setting_of(plan, cell, 0));
+      cell.traits = traits();
     } catch (const std::invalid_argument& error) {
       fewer = " (with " + std::to_string(cell.given.tokens) + ", " + error.what() + ")";
     }
@@ -170,27 +176,6 @@ void resolve(const ReplayPlan& plan, CellPlan& cell) {
       (least == budget ? "it" : "even a budget of " + std::to_string(least)) +
       " shows a query up to " + std::to_string(sees()) + "; take a budget of " +
       std::to_string(sees()) + " or more" + fewer);
-}
-
-void check_needs(const PolicyEntry& policy, const ReplayPlan& plan) {
-  for (const Need need : policy.needs) {
-    if (need == Need::rows || need == Need::future_rows) continue;
-    if (need == Need::pieces && !plan.pieces.empty()) continue;
-    const std::string what =
-        need == Need::pieces ? std::string(name(need)) : std::string(name(need)) + " of the cache";
-    throw std::invalid_argument("policy " + policy.name + " needs the " + what + ", which " +
-                                plan.trace + " does not hold" +
-                                (need == Need::pieces ? "" : ": it stores attention rows only"));
-  }
-  if (!policy.scopes.empty() &&
-      std::find(policy.scopes.begin(), policy.scopes.end(), plan.scope) == policy.scopes.end()) {
-    std::string scopes;
-    for (const auto scope : policy.scopes) {
-      scopes += (scopes.empty() ? "--scope " : " or ") + std::string(name(scope));
-    }
-    throw std::invalid_argument("policy " + policy.name + " is defined for " + scopes +
-                                " only, not for --scope " + std::string(name(plan.scope)));
-  }
 }
 
 /// What units share cannot be dealt out without some of them.
@@ -392,7 +377,8 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
     return one.budget.tokens < other.budget.tokens;
   });
   for (const auto& asked : request.policies) {
-    check_needs(*asked.entry, plan);
+    check_needs(asked, plan, info);
+    plan.vectors = plan.vectors || need_vectors(needs_of(*asked.entry, asked.arguments));
     check_sharers(*asked.entry, plan, info);
     PolicyRequest policy = asked;
     const auto& parameters = policy.entry->parameters;
@@ -420,8 +406,15 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
   return plan;
 }
 
+bool some_need(const ReplayPlan& plan, Need need) {
+  return std::any_of(plan.cells.begin(), plan.cells.end(), [&](const CellPlan& cell) {
+    const auto needs = needs_of(*cell.policy.entry, cell.policy.arguments);
+    return std::find(needs.begin(), needs.end(), need) != needs.end();
+  });
+}
+
 Setting setting_of(const ReplayPlan& plan, const CellPlan& cell, std::size_t unit,
-                   std::span<const double> column_sums) {
+                   std::span<const double> column_sums, const HeadVectors* vectors) {
   const UnitPlan& place = plan.units[unit];
   Setting setting{.budget = cell.given,
                   .tokens = plan.tokens,
@@ -431,8 +424,10 @@ Setting setting_of(const ReplayPlan& plan, const CellPlan& cell, std::size_t uni
                   .unit = place.index,
                   .model_layers = plan.model_layers,
                   .heads = static_cast<std::uint32_t>(place.heads.size()),
+                  .head_size = plan.head_size,
                   .column_sums = column_sums,
-                  .pieces = plan.pieces};
+                  .pieces = plan.pieces,
+                  .vectors = vectors};
   if (!cell.unit_tokens.empty()) setting.dealt = Budget{cell.unit_tokens[unit]};
   return setting;
 }

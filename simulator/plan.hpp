@@ -93,7 +93,8 @@ struct ReplayPlan {
   Match match = Match::budget;
   Steps steps = Steps::active;
   Detail detail = Detail::head;
-  bool values = false;  ///< the trace holds them, and what they mix to is measured
+  bool values = false;   ///< the trace holds them, and what they mix to is measured
+  bool vectors = false;  ///< some policy goes by queries, keys or values; see HeadVectors
   /// Of each row only what its query sees is computed, from the trace's factors.
   bool only_visible = false;
   bool unions = false;
@@ -123,7 +124,10 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace, const Repl
 
 /// Where the policy object of a cell stands for one unit; see Setting.
 Setting setting_of(const ReplayPlan& plan, const CellPlan& cell, std::size_t unit,
-                   std::span<const double> column_sums = {});
+                   std::span<const double> column_sums = {}, const HeadVectors* vectors = nullptr);
+
+/// Whether the policy of some cell needs this.
+bool some_need(const ReplayPlan& plan, Need need);
 
 /// The prompt's rows that attend all before them: 0, or the length of the prompt.
 std::uint32_t full_rows(const ReplayPlan& plan, const Traits& traits);

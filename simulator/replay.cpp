@@ -17,6 +17,7 @@
 #include "simulator/row_views.hpp"
 #include "simulator/series.hpp"
 #include "simulator/sets_log.hpp"
+#include "simulator/unit_vectors.hpp"
 
 namespace kvreplay {
 namespace {
@@ -24,10 +25,7 @@ namespace {
 constexpr std::uint64_t kBlockValues = (std::uint64_t{256} << 10) / sizeof(float);  // stays in L2
 
 bool needs_column_sums(const ReplayPlan& plan) {
-  return std::any_of(plan.cells.begin(), plan.cells.end(), [](const CellPlan& cell) {
-    const auto& needs = cell.policy.entry->needs;
-    return std::find(needs.begin(), needs.end(), Need::future_rows) != needs.end();
-  });
+  return some_need(plan, Need::future_rows);
 }
 
 /// Replays units, one after another or those of a group side by side; one per thread.
@@ -42,6 +40,7 @@ class Worker {
         together_(plan.units_together()),
         unit_rows_(source, plan),
         column_sums_(together_),
+        vectors_(together_),
         workspaces_(plan) {
     cells_.reserve(plan.cells.size() * together_);
     for (const auto& cell : plan.cells) {
@@ -113,8 +112,14 @@ class Worker {
         if (!unit_rows_.each(units[unit], plan_.tokens, watch, add)) return false;
       }
     }
+    if (plan_.vectors) {
+      for (std::size_t unit = 0; unit < together_; ++unit) {
+        vectors_[unit].look(source_, plan_, units[unit]);
+      }
+    }
     for (std::size_t at = 0; at < cells_.size(); ++at) {
-      cells_[at].start(first_unit_ + at % together_, column_sums_[at % together_]);
+      const std::size_t unit = at % together_;
+      cells_[at].start(first_unit_ + unit, column_sums_[unit], vectors_[unit].sequence());
     }
     return true;
   }
@@ -167,6 +172,7 @@ class Worker {
   std::vector<Cell> cells_;  // by cell, then unit
   PooledRows unit_rows_;
   std::vector<std::vector<double>> column_sums_;  // by unit
+  std::vector<UnitVectors> vectors_;              // by unit
   std::vector<std::vector<float>> scratch_;       // by unit, then head
   std::vector<RowViews> views_;                   // by unit
   tbb::enumerable_thread_specific<Workspace> workspaces_;

@@ -33,6 +33,10 @@ class RowSource {
   virtual std::span<const float> queries(HeadSlot) const { return {}; }
   virtual std::span<const float> keys(HeadSlot) const { return {}; }
   virtual std::span<const float> values(HeadSlot) const { return {}; }
+  /// The Euclidean norms of those keys and values, [n]. Empty where the source does not hold them
+  /// beside keys and values, from which they can be computed, or in their place.
+  virtual std::span<const float> key_norms(HeadSlot) const { return {}; }
+  virtual std::span<const float> value_norms(HeadSlot) const { return {}; }
   /// Natural-log log-sum-exp of each recorded row; NaN where unknown. Empty where none is known.
   virtual std::span<const float> log_sum_exp(HeadSlot) const { return {}; }
 };

@@ -123,6 +123,7 @@ struct TraceInfo {
   std::vector<std::uint32_t> heads;   ///< recorded query heads, model indices, ascending
   Encoding encoding = Encoding::fp16;
   bool values = false;        ///< what the KV heads of the recorded heads hold as V is recorded too
+  bool norms = false;         ///< the norms of what they hold as K and V are
   RowSampling sampling = {};  ///< keys and values are of all positions
 
   std::vector<LayerAttention> attention;  ///< one per recorded layer
@@ -132,7 +133,7 @@ struct TraceInfo {
   std::string prompt_sha256;  ///< hex, of the prompt's token ids as little-endian uint32
   std::string compute_type;   ///< of Q, K and the softmax, e.g. "fp32"
   std::string source;         ///< "capture", "import" or "synth", with what is needed to repeat it
-  std::string rope_type;      ///< "normal", "neox", "none" or ""
+  std::string rope_type;      ///< "normal", "neox", "scaled", "none" or ""
   double rope_theta = 0;
   std::uint32_t rope_dimensions = 0;
   std::string tool_version;

@@ -34,15 +34,19 @@ struct Entry {
   std::string needs;
 };
 
+std::string needs_text(const std::vector<Need>& needs, const std::vector<Scope>& scopes) {
+  return "needs " + names(needs) + (scopes.empty() ? "" : "; only --scope " + names(scopes));
+}
+
 Entry entry_of(const PolicyEntry& policy) {
-  std::string needs = "needs " + names(policy.needs);
-  if (!policy.scopes.empty()) needs += "; only --scope " + names(policy.scopes);
-  return {policy.name, printable(policy.summary), printable(policy.note), policy.parameters, needs};
+  return {policy.name, printable(policy.summary), printable(policy.note), policy.parameters,
+          needs_text(needs_of(policy, {}), policy.scopes)};
 }
 
 Entry entry_of(const Part& part) {
   return {part.name + (part.ranked() ? "  (ranked)" : "  (protected)"), part.meaning, "",
-          part.parameters, part.needs.empty() ? "" : "needs " + names(part.needs)};
+          part.parameters,
+          part.needs.empty() ? "" : needs_text(part.needs, scopes_for(part.needs))};
 }
 
 void print_parameter(const Parameter& parameter) {
@@ -89,7 +93,7 @@ void print_composition(const PolicyEntry& composition) {
     for (const auto& parameter : part->parameters) print_parameter(parameter);
   }
   print_parameter(evict_parameter());
-  std::cout << "    needs " << names(composition.needs) << "\n";
+  std::cout << "    " << needs_text(composition.needs, composition.scopes) << "\n";
 }
 
 /// A line that says what it is, and what it takes as "rows=raw, recent (half of the budget)".
@@ -146,7 +150,7 @@ nlohmann::ordered_json to_json(const PolicyEntry& policy) {
           {"note", policy.note},
           {"source", policy_source(policy.name).source},
           {"parameters", to_json(policy.parameters)},
-          {"needs", to_json(policy.needs)},
+          {"needs", to_json(needs_of(policy, {}))},
           {"scopes", names(policy.scopes)}};
 }
 
@@ -157,7 +161,7 @@ nlohmann::ordered_json to_json(const Part& part) {
           {"note", ""},
           {"parameters", to_json(part.parameters)},
           {"needs", to_json(part.needs)},
-          {"scopes", "any"}};
+          {"scopes", names(scopes_for(part.needs))}};
 }
 
 nlohmann::ordered_json composition_to_json(const PolicyEntry& composition) {

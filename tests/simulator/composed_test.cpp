@@ -7,6 +7,7 @@
 #include "policies/parts.hpp"
 #include "random_rows.hpp"
 #include "stepper.hpp"
+#include "vectors_in_memory.hpp"
 
 namespace kvreplay::testing {
 namespace {
@@ -334,7 +335,8 @@ TEST_CASE("named policies are compositions") {
 
 TEST_CASE("every protected part goes with every ranked one") {
   const auto matrix = matrix_of(60, Rows::smooth, 37);
-  const auto rows = one_head(matrix);
+  VectorsInMemory rows({{matrix}}, 1, Numbers::twice, 37);
+  rows.settings().pieces = pieces_of(60);
   for (const auto& [name, part] : registered_parts()) {
     for (const auto& [other, ranked] : registered_parts()) {
       if (part.ranked() || !ranked.ranked()) continue;

@@ -6,6 +6,7 @@
 #include "random_rows.hpp"
 #include "simulator/replay.hpp"
 #include "stepper.hpp"
+#include "vectors_in_memory.hpp"
 
 namespace kvreplay::testing {
 namespace {
@@ -145,7 +146,7 @@ TEST_CASE("no query sees more than a matched budget, and once full none sees les
 }
 
 /// The most that a query sees behind a prompt of m tokens, or of all where it comes one by one.
-std::uint32_t most_seen(const MemoryRows& rows, const ReplayPlan& plan) {
+std::uint32_t most_seen(const RowSource& rows, const ReplayPlan& plan) {
   const auto steps = all_steps(rows, plan);
   double most = 0;
   for (std::size_t i = full_rows(plan, plan.cells[0].traits); i < steps.size(); ++i) {
@@ -157,7 +158,7 @@ std::uint32_t most_seen(const MemoryRows& rows, const ReplayPlan& plan) {
 TEST_CASE("what a policy says that a query sees at most is what is seen") {
   const std::uint32_t n = 60;
   const std::uint32_t m = 30;
-  const auto rows = in_memory(random_layers(1, 1, n, Rows::smooth, 73), 1);
+  const VectorsInMemory rows(random_layers(1, 1, n, Rows::smooth, 73), 1, Numbers::normal, 73);
   for (const auto& [name, entry] : registered_policies()) {
     if (name.starts_with("test-")) continue;
     for (const int k : {1, 2, 9, 29, 30, 31, 59, 60}) {

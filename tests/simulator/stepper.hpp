@@ -8,6 +8,7 @@
 
 #include "simulator/cell.hpp"
 #include "simulator/pooled_rows.hpp"
+#include "simulator/unit_vectors.hpp"
 #include "traces/memory_rows.hpp"
 
 namespace kvreplay::testing {
@@ -55,7 +56,9 @@ inline std::vector<Step> all_steps(const RowSource& source, const ReplayPlan& pl
             [&](std::uint32_t, std::span<const double> row) {
               for (std::size_t j = 0; j < row.size(); ++j) column_sums[j] += row[j];
             });
-  stepped.start(unit, column_sums);
+  UnitVectors vectors;
+  if (plan.vectors) vectors.look(source, plan, heads);
+  stepped.start(unit, column_sums, vectors.sequence());
   std::vector<Step> steps;
   std::vector<double> sums(stepped.samples().size(), 0);
   std::vector<std::uint64_t> counts(sums.size(), 0);
