@@ -170,7 +170,8 @@ TraceInfo plan_trace(const LlamaConfig& config, const CaptureRequest& request,
   // The hash is defined over little-endian ids, which is how the supported machines hold them.
   info.prompt_sha256 = sha256_hex(std::as_bytes(std::span(request.prompt)));
   info.compute_type = "fp32";
-  info.rope_type = "normal";
+  // The trace has no room for what else changes the frequencies.
+  info.rope_type = config.rope.scale == 1 && config.rope.divisors.empty() ? "normal" : "scaled";
   info.rope_theta = config.rope.theta;
   info.rope_dimensions = config.rope.dimensions;
   info.tool_version = KVREPLAY_VERSION;

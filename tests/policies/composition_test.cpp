@@ -74,7 +74,7 @@ TEST_CASE("what is wrong with a composition is named") {
       parse_policies("sinks:4+hevy"),
       Contains("policy sinks:4+hevy: unknown part \"hevy\", did you mean \"heavy\"?") &&
           Contains("protected: fixed, recent, sentences, sinks, strided") &&
-          Contains("ranked: counts, heavy, knorm, last, lfu, lru, oldest, "
+          Contains("ranked: counts, heavy, keydiff, knorm, last, lfu, lru, oldest, "
                    "random"));
   CHECK_THROWS_WITH(parse_policies("sinks:4+keyformer:tau=1e+3"),
                     Contains("unknown part \"keyformer\""));
