@@ -176,6 +176,10 @@ void print_tables(const ReplayPlan& plan, const ReplayOutcome& outcome, bool all
   }
   print_table(plan, outcome, "mass_loss",
               "mean mass_loss = 1 - r, over " + replayed_heads(plan, outcome));
+  if (plan.values) {
+    print_table(plan, outcome, "output_error",
+                "mean output_error = |o_V - o| / |o|, over " + replayed_heads(plan, outcome));
+  }
   std::string rest;
   for (const auto& rule : plan.needed) {
     if (all_needed || rule.kind == NeededRule::Kind::threshold) {

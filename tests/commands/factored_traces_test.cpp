@@ -1,5 +1,7 @@
 // Traces that store queries and keys say what traces that store rows say.
 #include <catch2/catch.hpp>
+#include <map>
+#include <sstream>
 
 #include "run_program.hpp"
 #include "traces/trace_reader.hpp"
@@ -80,6 +82,83 @@ TEST_CASE("factors of the 260K model evict the same token at every step") {
   CHECK(values.size() == std::size_t{rows.info().tokens} * 8);
   const auto others = factors.values({4, 7});
   CHECK(std::equal(values.begin(), values.end(), others.begin(), others.end()));
+}
+
+/// Mean of a metric over all layers and heads, by policy, from the CSV of a run.
+std::map<std::string, double> means(const std::filesystem::path& csv, const std::string& metric) {
+  std::map<std::string, double> found;
+  std::istringstream lines(read_text(csv));
+  for (std::string line; std::getline(lines, line);) {
+    std::vector<std::string> fields;
+    std::istringstream columns(line);
+    for (std::string field; std::getline(columns, field, ',');) fields.push_back(field);
+    if (fields.size() < 12 || fields[6] + fields[7] != "" || fields[8] != metric) continue;
+    if (fields[9] == "mean") found[fields[1]] = std::stod(fields[10]);
+  }
+  return found;
+}
+
+TEST_CASE("policies by queries, keys and values replay the 260K model") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  capture_both(folder, "--model '" + (stories / "stories260K.gguf").string() + "' --text '" +
+                           (stories / "given.txt").string() +
+                           "' --max-tokens 200 --generate 40 --ignore-eos --values");
+  const auto csv = folder / "r.csv";
+  const auto simulate = [&](const std::string& trace, const std::string& arguments) {
+    return run_kvreplay("simulate '" + (folder / (trace + ".h5")).string() + "' " + arguments +
+                        " --overwrite --csv '" + csv.string() + "'");
+  };
+  const std::string six = "knorm,keydiff,lagkv,expected,value-weighted,quest:dense=0";
+  for (const std::string prefill : {"stream", "full --steps decoded"}) {
+    INFO(prefill);
+    const auto run = simulate("factors", "--policy topk-row,random,expected:future=16," + six +
+                                             " --budget 20% --prefill " + prefill);
+    REQUIRE(run.err.empty());
+    REQUIRE(run.exit_code == 0);
+    CHECK_THAT(run.out, Catch::Contains("mean output_error = |o_V - o| / |o|"));
+    const auto losses = means(csv, "mass_loss");
+    const auto errors = means(csv, "output_error");
+    REQUIRE(losses.size() == 9);
+    REQUIRE(errors.size() == 9);
+    for (const auto& [policy, loss] : losses) {
+      INFO(policy);
+      CHECK(loss >= losses.at("topk-row"));
+      CHECK(loss < 1);
+      CHECK(errors.at(policy) > 0);
+    }
+    // What 512 positions to come would give is no guess at the 200 of this text.
+    for (const auto* policy : {"lagkv", "value-weighted", "quest:dense=0", "expected:future=16"}) {
+      INFO(policy);
+      CHECK(losses.at(policy) < losses.at("random"));
+    }
+  }
+  // Pages of one token are ranked by the weights themselves. Either the query's own token is among
+  // the 43 highest, and there are 42 others, or it comes on top of them.
+  REQUIRE(simulate("factors", "--policy topk-row,quest:dense=0:page=1:last=ranked --budget 42,43")
+              .exit_code == 0);
+  std::istringstream lines(read_text(csv));
+  std::vector<double> bound;
+  double quest = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(",,,mass_loss,mean,") == std::string::npos) continue;
+    const double loss = std::stod(line.substr(line.find(",mean,") + 6));
+    if (line.find(",topk-row,") != std::string::npos) {
+      bound.push_back(loss);
+    } else if (line.find(",43,43,") != std::string::npos) {
+      quest = loss;
+    }
+  }
+  REQUIRE(bound.size() == 2);
+  CHECK(quest >= bound[1]);
+  CHECK(quest <= bound[0]);
+
+  const auto refused = simulate("fp32", "--policy " + six + " --budget 20%");
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, Catch::Contains("policy knorm needs the norms of the keys, which fp32.h5 "
+                                          "does not hold; capture it with --encoding factors"));
+  CHECK(simulate("fp32", "--policy value-weighted --budget 20%").exit_code == 0);
 }
 
 TEST_CASE("factors of SmolLM2 evict the same token at every step", "[model]") {
