@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "traces/norm.hpp"
 #include "traces/row_recorder.hpp"
 
 namespace kvreplay {
@@ -45,7 +46,7 @@ class Recorder::BufferedBlock final : public StoredBlock {
       : recorder_(recorder), buffer_(std::move(buffer)), rows_(rows) {
     rows_.bytes = buffer_.bytes;
     rows_.lse = buffer_.lse;
-    rows_.shared = {buffer_.keys, buffer_.values};
+    rows_.shared = {buffer_.keys, buffer_.values, buffer_.key_norms, buffer_.value_norms};
   }
   ~BufferedBlock() override { recorder_.give_back(std::move(buffer_)); }
   BufferedBlock(const BufferedBlock&) = delete;
@@ -132,6 +133,8 @@ double Recorder::take(Buffer& buffer, HeadSlot slot, const AttentionBlock& from,
   }
   buffer.keys.clear();
   buffer.values.clear();
+  buffer.key_norms.clear();
+  buffer.value_norms.clear();
   if (!brings_keys_and_values(planned_, slot.head)) return error;
   const auto vectors = [&](const float* all) {
     return std::span(all + std::size_t{from.rows.first} * size,
@@ -144,6 +147,12 @@ double Recorder::take(Buffer& buffer, HeadSlot slot, const AttentionBlock& from,
   if (planned_.values) {
     const auto values = vectors(from.values);
     buffer.values.assign(values.begin(), values.end());
+  }
+  if (planned_.norms) {
+    for (std::size_t at = 0; at < std::size_t{from.rows.size()} * size; at += size) {
+      buffer.key_norms.push_back(norm(vectors(from.factors.keys).subspan(at, size)));
+      buffer.value_norms.push_back(norm(vectors(from.values).subspan(at, size)));
+    }
   }
   return error;
 }

@@ -56,6 +56,8 @@ class Recorder final : public AttentionSink {
     std::vector<float> lse;
     std::vector<float> keys;
     std::vector<float> values;
+    std::vector<float> key_norms;
+    std::vector<float> value_norms;
   };
   class BufferedBlock;
   /// A block, or, where there is none, the mark that `whole_rows` rows are whole.

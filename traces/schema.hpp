@@ -39,6 +39,12 @@ inline std::string keys(std::uint32_t layer_index) {
 inline std::string values(std::uint32_t layer_index) {
   return layer(layer_index) + "/values";
 }
+inline std::string key_norms(std::uint32_t layer_index) {
+  return layer(layer_index) + "/key_norms";
+}
+inline std::string value_norms(std::uint32_t layer_index) {
+  return layer(layer_index) + "/value_norms";
+}
 inline std::string log_sum_exp(std::uint32_t layer_index) {
   return layer(layer_index) + "/log_sum_exp";
 }

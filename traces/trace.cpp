@@ -70,7 +70,7 @@ std::string inconsistency(const TraceInfo& info) {
   if (info.attention.size() != info.layers.size())
     return "the attention of " + number(info.attention.size()) + " layers is described but " +
            number(info.layers.size()) + " are recorded";
-  if ((info.encoding == Encoding::factors || info.values) && info.head_size < 1)
+  if ((info.encoding == Encoding::factors || info.values || info.norms) && info.head_size < 1)
     return "queries, keys and values of heads of size 0 cannot be stored";
   if (info.sampling.every < 1 || info.sampling.every > TraceInfo::kMostTokens)
     return "1 row in " + number(info.sampling.every) + " is not 1 in 1 to " +

@@ -51,6 +51,8 @@ struct TraceReader::State {
     Floats queries;  // empty unless the trace stores factors
     Floats keys;
     Floats values;  // empty unless it stores values
+    Floats key_norms;
+    Floats value_norms;
   };
 
   std::filesystem::path path;
@@ -136,6 +138,7 @@ struct TraceReader::State {
       fail("@encoding", error.what());
     }
     info.values = file.has_attribute("values") && number(file, "values") != 0;
+    info.norms = file.has_attribute("norms") && number(file, "norms") != 0;
     if (sampled) info.sampling = {number(file, "rows_from"), number(file, "rows_every")};
     info.model_name = file.text_attribute("model_name");
     info.architecture = file.text_attribute("architecture");
@@ -195,6 +198,10 @@ struct TraceReader::State {
       layer.log_sum_exp = floats(schema::log_sum_exp(index), {heads, rows_held});
       if (info.values) {
         layer.values = floats(schema::values(index), {kv_heads, n, info.head_size});
+      }
+      if (info.norms) {
+        layer.key_norms = floats(schema::key_norms(index), {kv_heads, n});
+        layer.value_norms = floats(schema::value_norms(index), {kv_heads, n});
       }
       layers.push_back(std::move(layer));
     }
@@ -409,6 +416,17 @@ std::span<const float> TraceReader::keys(HeadSlot slot) const {
 std::span<const float> TraceReader::values(HeadSlot slot) const {
   check_request(state_->info, slot, {0, 0});
   return state_->layers[slot.layer].values.of(state_->kv_slots[slot.head], state_->vector_values());
+}
+
+std::span<const float> TraceReader::key_norms(HeadSlot slot) const {
+  check_request(state_->info, slot, {0, 0});
+  return state_->layers[slot.layer].key_norms.of(state_->kv_slots[slot.head], state_->info.tokens);
+}
+
+std::span<const float> TraceReader::value_norms(HeadSlot slot) const {
+  check_request(state_->info, slot, {0, 0});
+  return state_->layers[slot.layer].value_norms.of(state_->kv_slots[slot.head],
+                                                   state_->info.tokens);
 }
 
 }  // namespace kvreplay

@@ -28,6 +28,8 @@ class TraceReader final : public RowSource {
   std::span<const float> queries(HeadSlot slot) const override;
   std::span<const float> keys(HeadSlot slot) const override;
   std::span<const float> values(HeadSlot slot) const override;
+  std::span<const float> key_norms(HeadSlot slot) const override;
+  std::span<const float> value_norms(HeadSlot slot) const override;
   /// What is recorded of the rows, as stored, one after the other, in the trace's encoding; valid
   /// as rows() says. Not of factors.
   std::span<const std::byte> stored_rows(HeadSlot slot, RowRange range,

@@ -29,7 +29,9 @@ constexpr std::uint64_t kMostHeads = 1U << 18;
 // Of all datasets; generous with the metadata of each.
 std::uint64_t file_bytes(const TraceInfo& info) {
   const std::uint64_t heads = info.layers.size() * info.heads.size();
-  return stored_row_bytes(info) + heads * info.sampling.before(info.tokens) * sizeof(float) +
+  const std::uint64_t kv_heads = info.layers.size() * recorded_kv_heads(info).size();
+  return stored_row_bytes(info) + (info.norms ? 2 * kv_heads * info.tokens * sizeof(float) : 0) +
+         heads * info.sampling.before(info.tokens) * sizeof(float) +
          std::uint64_t{info.tokens} * (sizeof(std::uint64_t) + sizeof(std::uint32_t) + 16) +
          (16 + 6 * info.layers.size()) * schema::kAlignment;
 }
@@ -67,6 +69,8 @@ struct TraceWriter::State {
     Track log_sum_exp;
     std::optional<Track> keys;
     std::optional<Track> values;
+    std::optional<Track> key_norms;
+    std::optional<Track> value_norms;
   };
 
   fs::path path;
@@ -109,6 +113,7 @@ struct TraceWriter::State {
     file->set_array<Unsigned>("heads", info.heads);
     file->set_text("encoding", name(info.encoding));
     file->set<std::uint8_t>("values", info.values ? 1 : 0);
+    if (info.norms) file->set<std::uint8_t>("norms", 1);
     if (!info.sampling.all()) {
       file->set<Unsigned>("rows_from", info.sampling.first);
       file->set<Unsigned>("rows_every", info.sampling.every);
@@ -159,6 +164,10 @@ struct TraceWriter::State {
       }
       layer.log_sum_exp = track(schema::log_sum_exp(index), real, sizeof(float), {heads, rows});
       if (info.values) layer.values = vectors(schema::values(index), kv_heads, n);
+      if (info.norms) {
+        layer.key_norms = track(schema::key_norms(index), real, sizeof(float), {kv_heads, n});
+        layer.value_norms = track(schema::value_norms(index), real, sizeof(float), {kv_heads, n});
+      }
       layers.push_back(std::move(layer));
     }
     file->flush();
@@ -275,7 +284,8 @@ struct TraceWriter::State {
       write(layer.main);
       write(layer.log_sum_exp);
       if (layer.keys) write(*layer.keys);
-      if (layer.values) write(*layer.values);
+      for (const auto* track : {&layer.values, &layer.key_norms, &layer.value_norms})
+        if (*track) write(**track);
     }
   }
 
@@ -353,11 +363,16 @@ void TraceWriter::write_rows(HeadSlot at, RowRange range, std::span<const std::b
                                 std::to_string(range.last) + " take " + std::to_string(bytes) +
                                 " bytes, not " + std::to_string(rows.size()));
   const bool brings = brings_keys_and_values(info, at.head);
+  const std::uint64_t norms = brings && info.norms ? range.size() : 0;
   if (shared.keys.size() != (brings && state.factored() ? vectors : 0) ||
       shared.values.size() != (brings && info.values ? vectors : 0))
     throw std::invalid_argument("head slot " + std::to_string(at.head) + " brings " +
                                 std::to_string(shared.keys.size()) + " numbers of keys and " +
                                 std::to_string(shared.values.size()) + " of values");
+  if (shared.key_norms.size() != norms || shared.value_norms.size() != norms)
+    throw std::invalid_argument("head slot " + std::to_string(at.head) + " brings norms of " +
+                                std::to_string(shared.key_norms.size()) + " keys and " +
+                                std::to_string(shared.value_norms.size()) + " values");
   std::uint32_t& written = state.rows_written(at);
   if (range.first != written)
     throw std::invalid_argument("row " + std::to_string(written) + " is the next one, not " +
@@ -371,9 +386,13 @@ void TraceWriter::write_rows(HeadSlot at, RowRange range, std::span<const std::b
   state.append(layer.main, at.head, rows, place);
   state.append(layer.log_sum_exp, at.head, std::as_bytes(lse), place);
   const std::uint32_t kv_head = state.kv_slots[at.head];
-  if (!shared.keys.empty()) state.append(*layer.keys, kv_head, std::as_bytes(shared.keys), place);
-  if (!shared.values.empty())
-    state.append(*layer.values, kv_head, std::as_bytes(shared.values), place);
+  const auto append_shared = [&](auto& track, std::span<const float> numbers) {
+    if (!numbers.empty()) state.append(*track, kv_head, std::as_bytes(numbers), place);
+  };
+  append_shared(layer.keys, shared.keys);
+  append_shared(layer.values, shared.values);
+  append_shared(layer.key_norms, shared.key_norms);
+  append_shared(layer.value_norms, shared.value_norms);
   written = range.last;
 }
 

@@ -13,10 +13,13 @@
 namespace kvreplay {
 
 /// What the KV head of some rows held at their positions, [rows][head_size] each: the keys where
-/// the trace stores factors, the values where it stores values, else empty.
+/// the trace stores factors, the values where it stores values, else empty; and the norms of both,
+/// one a row, where it stores norms.
 struct KeysAndValues {
   std::span<const float> keys = {};
   std::span<const float> values = {};
+  std::span<const float> key_norms = {};
+  std::span<const float> value_norms = {};
 };
 
 /// Whether the rows of a recorded head come with the keys and values of its KV head: those of the

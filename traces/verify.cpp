@@ -7,6 +7,7 @@
 
 #include "traces/checksum.hpp"
 #include "traces/errors.hpp"
+#include "traces/norm.hpp"
 #include "traces/row_recorder.hpp"
 #include "traces/schema.hpp"
 #include "traces/sha256.hpp"
@@ -120,6 +121,36 @@ class Verifier {
       check("keys", schema::keys(index), [&](HeadSlot at) { return reader_.keys(at); });
     if (info.values)
       check("values", schema::values(index), [&](HeadSlot at) { return reader_.values(at); });
+    if (!info.norms) return;
+    check("key norms", schema::key_norms(index), [&](HeadSlot at) {
+      check_norms(at, "key", reader_.key_norms(at), reader_.keys(at));
+      return reader_.key_norms(at);
+    });
+    check("value norms", schema::value_norms(index), [&](HeadSlot at) {
+      check_norms(at, "value", reader_.value_norms(at), reader_.values(at));
+      return reader_.value_norms(at);
+    });
+  }
+
+  /// Against the vectors themselves, where the trace has them too.
+  void check_norms(HeadSlot slot, const std::string& of, std::span<const float> norms,
+                   std::span<const float> vectors) {
+    const TraceInfo& info = reader_.info();
+    const std::string place = "layer " + std::to_string(info.layers[slot.layer]) + ", KV head " +
+                              std::to_string(info.heads[slot.head] / info.group_size());
+    const auto negative = std::find_if(norms.begin(), norms.end(), [](float x) { return x < 0; });
+    if (negative != norms.end())
+      add(place + ", row " + std::to_string(negative - norms.begin()),
+          "the norm of a " + of + " is negative");
+    const std::size_t size = info.head_size;
+    for (std::size_t row = 0; row < norms.size() && !vectors.empty(); ++row) {
+      const float found = norm(vectors.subspan(row * size, size));
+      if (std::abs(found - norms[row]) <= 1e-6F * found) continue;
+      add(place + ", row " + std::to_string(row), "the norm of the " + of + " is " +
+                                                      text(norms[row]) + ", and the " + of +
+                                                      " has " + text(found));
+      return;
+    }
   }
 
   void check_rows(HeadSlot slot, RowRange range, std::span<const float> rows) {

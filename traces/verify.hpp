@@ -33,9 +33,10 @@ struct Verification {
 double row_sum_tolerance(Encoding encoding, std::uint32_t row);
 
 /// Checks every row: values finite and not negative, sum within `tolerance` (default:
-/// row_sum_tolerance), padding zero, nothing outside a window; checksums of rows, log-sum-exp,
-/// tokens; the prompt's sha256; the recorded row-sum error. Throws InputError where the file cannot
-/// be read as a trace at all.
+/// row_sum_tolerance), padding zero, nothing outside a window; norms those of the keys and values
+/// that are there; checksums of rows, log-sum-exp, keys, values, norms and tokens; the prompt's
+/// sha256; the recorded row-sum error. Throws InputError where the file cannot be read as a trace
+/// at all.
 Verification verify(const std::filesystem::path& path, Incomplete incomplete,
                     std::optional<double> tolerance, const RunControl& control = {});
 

@@ -68,8 +68,8 @@ BlockLayout::BlockLayout(const TraceInfo& plan, RowRange rows) {
   sums = place(heads * recorded);
   const std::uint64_t of_kv_heads =
       recorded_kv_heads(plan).size() * rows.size() * vector * sizeof(float);
-  keys = place(factored ? of_kv_heads : 0);
-  values = place(plan.values ? of_kv_heads : 0);
+  keys = place(factored || plan.norms ? of_kv_heads : 0);
+  values = place(plan.values || plan.norms ? of_kv_heads : 0);
 }
 
 RowRange rows_that_fit(const TraceInfo& plan, RowRange rows, std::uint64_t bytes) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -15,6 +16,7 @@
 #include "capture/cuda/memory_plan.hpp"
 #include "capture/cuda/record.hpp"
 #include "capture/model.hpp"
+#include "traces/norm.hpp"
 #include "traces/row_recorder.hpp"
 
 namespace kvreplay::cuda {
@@ -102,9 +104,14 @@ class RowRing : public std::enable_shared_from_this<RowRing<Device>> {
             stored.row_sum_error = error;
         if (brings_keys_and_values(plan, at)) {
           const std::uint64_t first = kv_slot(plan, at) * vectors;
-          if (plan.encoding == Encoding::factors)
-            stored.shared.keys = floats(layout_.keys, first, vectors);
-          if (plan.values) stored.shared.values = floats(layout_.values, first, vectors);
+          const auto keys = floats(layout_.keys, first, vectors);
+          const auto values = floats(layout_.values, first, vectors);
+          if (plan.encoding == Encoding::factors) stored.shared.keys = keys;
+          if (plan.values) stored.shared.values = values;
+          if (plan.norms) {
+            stored.shared.key_norms = norms(keys);
+            stored.shared.value_norms = norms(values);
+          }
         }
         stored_.push_back(stored);
       }
@@ -117,6 +124,14 @@ class RowRing : public std::enable_shared_from_this<RowRing<Device>> {
       return {reinterpret_cast<const float*>(slot_->on_host.data() + place) + first, count};
     }
 
+    std::span<const float> norms(std::span<const float> vectors) {
+      const std::uint32_t size = ring_->plan_.head_size;
+      auto& of_them = norms_.emplace_back();
+      for (std::size_t at = 0; at < vectors.size(); at += size)
+        of_them.push_back(norm(vectors.subspan(at, size)));
+      return of_them;
+    }
+
     std::shared_ptr<RowRing> ring_;
     const Slot* slot_;
     std::uint32_t layer_;
@@ -124,6 +139,7 @@ class RowRing : public std::enable_shared_from_this<RowRing<Device>> {
     BlockLayout layout_;
     typename Device::Download copied_;
     std::vector<StoredRows> stored_;
+    std::deque<std::vector<float>> norms_;
   };
 
   const Slot* take() {
@@ -196,8 +212,10 @@ class RowRing : public std::enable_shared_from_this<RowRing<Device>> {
     gather.chosen = recorded_.kv_heads;
     gather.rows = rows.size();
     const std::uint64_t first = std::uint64_t{rows.first} * d;
-    if (factored) copy(gather, from.in.keys + first, from.in.kv_stride, d, d, floats(at.keys));
-    if (plan_.values) copy(gather, from.values + first, from.in.kv_stride, d, d, floats(at.values));
+    if (factored || plan_.norms)
+      copy(gather, from.in.keys + first, from.in.kv_stride, d, d, floats(at.keys));
+    if (plan_.values || plan_.norms)
+      copy(gather, from.values + first, from.in.kv_stride, d, d, floats(at.values));
   }
 
   void copy(Gather gather, const float* from, std::uint64_t head_stride, std::uint64_t row_stride,

@@ -234,6 +234,7 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
     decoding << "temperature " << request.temperature << ", seed " << request.seed;
   TraceInfo info =
       plan_trace(config, request, layers, heads, encoding, options["values"].as<bool>());
+  info.norms = options["norms"].as<bool>();
   info.sampling = {options["rows-from"].as<std::uint32_t>(),
                    options["rows-every"].as<std::uint32_t>()};
   if (record && info.sampling.first >= info.tokens)
@@ -256,6 +257,7 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   print("records", record ? std::to_string(layers.size()) + " layers x " +
                                 std::to_string(heads.size()) + " heads as " +
                                 std::string(name(encoding)) + (info.values ? " and values" : "") +
+                                (info.norms ? " and norms" : "") +
                                 (info.sampling.all() ? "" : ", " + in_words(info.sampling)) +
                                 ", up to " + in_megabytes(stored_row_bytes(info)) + " on disk"
                           : "nothing (--no-record)");
@@ -346,6 +348,9 @@ Command capture_command() {
       "of them 1 row in M: N, N + M, N + 2M, ...; policies that observe rows need all of them");
   add("values", po::bool_switch(),
       "store V too, fp32: what output errors and value-aware policies need");
+  add("norms", po::bool_switch(),
+      "store the norms of keys (behind the position embedding) and values, two numbers a token and "
+      "KV head: all that some policies need of them");
   add("temperature", po::value<double>()->default_value(0, "0")->value_name("T"),
       "0 decodes greedily; else samples from softmax(logits / T)");
   add("seed", whole_number<std::uint64_t>()->value_name("S"),

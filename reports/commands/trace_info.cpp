@@ -30,6 +30,7 @@ nlohmann::ordered_json as_json(const TraceReader& trace) {
           {"heads", info.heads},
           {"encoding", name(info.encoding)},
           {"values", info.values},
+          {"norms", info.norms},
           {"rows_from", info.sampling.first},
           {"rows_every", info.sampling.every},
           {"rows", info.sampling.before(info.tokens)},
@@ -80,7 +81,8 @@ void print(std::ostream& out, const TraceReader& trace) {
   line("encoding", std::string(name(info.encoding)) + ", " +
                        number((stored_row_bytes(info) + 500'000) / 1'000'000) + " MB of " +
                        (info.encoding == Encoding::factors ? "queries and keys" : "rows") +
-                       (info.values ? " and values" : ""));
+                       (info.values ? " and values" : "") +
+                       (info.norms ? ", norms of keys and values" : ""));
   if (!info.sampling.all())
     line("rows", in_words(info.sampling) + ": " + number(info.sampling.before(info.tokens)) +
                      " of " + number(info.tokens));

@@ -144,6 +144,7 @@ struct TwoTraces {
 struct CaptureCase {
   Encoding encoding = Encoding::fp16;
   bool values = false;
+  bool norms = false;
   RowSampling sampling = {};
   std::vector<std::uint32_t> layers = {0, 1};
   std::vector<std::uint32_t> heads;
@@ -167,6 +168,7 @@ std::unique_ptr<TwoTraces> captured_by_both(const ModelFile& model, const Captur
     TraceInfo plan =
         plan_trace(model.config, request, what.layers, what.heads, what.encoding, what.values);
     plan.sampling = what.sampling;
+    plan.norms = what.norms;
     Recorder recorder(path, plan, true);
     return capture(runtime, *tokenizer, request, &recorder, {});
   };
@@ -251,14 +253,20 @@ void captures_in_all_encodings_agree(const MakeDevice& make_device) {
   CHECK(log->device.info().row_sum_error == Approx(log->cpu.info().row_sum_error).margin(2e-5));
 }
 
-/// Queries, keys and values, of some layers and of heads that leave a KV head out.
+inline void check_norms(const TwoTraces& traces, HeadSlot slot) {
+  CHECK(traces.device.key_norms(slot).size() == traces.cpu.info().tokens);
+  CHECK(largest_difference(traces.device.key_norms(slot), traces.cpu.key_norms(slot)) < 5e-5);
+  CHECK(largest_difference(traces.device.value_norms(slot), traces.cpu.value_norms(slot)) < 5e-5);
+}
+
+/// Queries, keys, values and norms, of some layers and of heads that leave a KV head out.
 template <class MakeDevice>
 void captured_factors_agree(const MakeDevice& make_device) {
   const ModelFile model(model_of_shape(9, 3, 14, 3));
   for (const Encoding encoding : {Encoding::factors, Encoding::fp32}) {
     CaptureCase what;
     what.encoding = encoding;
-    what.values = true;
+    what.values = what.norms = true;
     what.layers = {0, 2};
     what.heads = {1, 2, 7};
     const auto traces = captured_by_both(model, what, make_device());
@@ -268,6 +276,7 @@ void captured_factors_agree(const MakeDevice& make_device) {
     for_each_head(traces->cpu.info(), [&](HeadSlot slot) {
       CHECK(traces->device.values(slot).size() == traces->cpu.info().tokens * 14);
       CHECK(largest_difference(traces->device.values(slot), traces->cpu.values(slot)) < 1e-5);
+      check_norms(*traces, slot);
       if (encoding != Encoding::factors) return;
       CHECK(largest_difference(traces->device.queries(slot), traces->cpu.queries(slot)) < 2e-5);
       CHECK(largest_difference(traces->device.keys(slot), traces->cpu.keys(slot)) < 2e-5);
@@ -285,6 +294,7 @@ void sampled_captures_agree(const MakeDevice& make_device) {
       CaptureCase what;
       what.encoding = encoding;
       what.values = sampling.every == 7;
+      what.norms = sampling.every == 90;  // without the vectors
       what.sampling = sampling;
       what.heads = {0, 4, 5};
       const auto traces = captured_by_both(model, what, make_device());
@@ -294,6 +304,7 @@ void sampled_captures_agree(const MakeDevice& make_device) {
       for_each_head(traces->cpu.info(), [&](HeadSlot slot) {
         CHECK(largest_difference(traces->device.values(slot), traces->cpu.values(slot)) < 1e-5);
         CHECK(largest_difference(traces->device.keys(slot), traces->cpu.keys(slot)) < 2e-5);
+        if (what.norms) check_norms(*traces, slot);
       });
     }
 }

@@ -291,6 +291,9 @@ TEST_CASE("a buffer of the ring takes whole blocks of rows where it can, else wh
   plan.sampling = {8, 2};  // of row 7 only keys and values, of rows 7 to 10 two queries
   CHECK(size({7, 8}) == 4 * 32);
   CHECK(size({7, 11}) == (2 * 2 + 4 * 4) * 32 + 2 * 16);
+  plan.values = false;
+  plan.norms = true;  // they are taken of vectors on the host
+  CHECK(size({7, 8}) == 4 * 32);
 }
 
 }  // namespace kvreplay::testing

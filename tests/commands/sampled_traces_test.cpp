@@ -1,5 +1,6 @@
 // Captures of some rows, from the model to the report.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <sstream>
 
 #include "run_program.hpp"
@@ -183,6 +184,38 @@ TEST_CASE("rows of sampled factors that are computed where queries see them lose
     CHECK(seen[at] == Approx(whole[at]).margin(2e-6));
     CHECK(seen[at] > 0);
   }
+}
+
+TEST_CASE("norms of a capture are those of its keys and values") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  REQUIRE(capture(stories, folder / "t.h5",
+                  "--encoding factors --values --norms --layers 2 --heads 1,4-5 --rows-from 100")
+              .exit_code == 0);
+  const TraceReader reader(folder / "t.h5");
+  for (std::uint32_t head = 0; head < 3; ++head)
+    for (const bool of_keys : {true, false}) {
+      const HeadSlot slot{0, head};
+      const auto vectors = of_keys ? reader.keys(slot) : reader.values(slot);
+      const auto norms = of_keys ? reader.key_norms(slot) : reader.value_norms(slot);
+      REQUIRE(norms.size() == 170);
+      for (std::size_t row = 0; row < norms.size(); ++row) {
+        double squares = 0;
+        for (const float x : vectors.subspan(row * 8, 8)) squares += double{x} * double{x};
+        REQUIRE(norms[row] == Approx(std::sqrt(squares)).epsilon(1e-6));
+        REQUIRE(norms[row] > 0);
+      }
+    }
+  CHECK(run_kvreplay("trace verify " + in_shell(folder / "t.h5")).exit_code == 0);
+  CHECK_THAT(run_kvreplay("trace info " + in_shell(folder / "t.h5")).out,
+             Contains("queries and keys and values, norms of keys and values"));
+  // Without the vectors, in any other encoding.
+  REQUIRE(capture(stories, folder / "n.h5", "--norms --layers 2 --heads 1,4-5").exit_code == 0);
+  const TraceReader rows(folder / "n.h5");
+  const auto norms = rows.key_norms({0, 2});
+  CHECK(std::equal(norms.begin(), norms.end(), reader.key_norms({0, 2}).begin()));
+  CHECK(rows.keys({0, 2}).empty());
 }
 
 }  // namespace kvreplay::testing
