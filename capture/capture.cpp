@@ -18,9 +18,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Tokens whose logits exist at once: 64 x a vocabulary of 49,152 are 12 MiB.
-constexpr std::uint32_t kLogitsBlock = 64;
-
 class Run {
  public:
   Run(Model& model, const Tokenizer& tokenizer, const CaptureRequest& request, Recorder* recorder,

@@ -10,6 +10,9 @@
 
 namespace kvreplay {
 
+/// Tokens whose logits exist at once: 64 x a vocabulary of 49,152 are 12 MiB.
+constexpr std::uint32_t kLogitsBlock = 64;
+
 struct CaptureRequest {
   std::vector<std::uint32_t> prompt;  ///< token ids, at least one
   std::uint32_t generate = 0;         ///< tokens to decode at most

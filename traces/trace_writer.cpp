@@ -1,7 +1,6 @@
 #include "traces/trace_writer.hpp"
 
 #include <fcntl.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <stdexcept>
 
 #include "traces/checksum.hpp"
+#include "traces/disk_space.hpp"
 #include "traces/errors.hpp"
 #include "traces/output_file.hpp"
 #include "traces/schema.hpp"
@@ -20,34 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMegabyte = 1'000'000;
 /// Rows of one head that are handed to the disk at once.
 constexpr std::uint64_t kWriteBackBytes = 1U << 18;
 /// Over all layers; each takes about 1.2 kB of memory while it is written.
 constexpr std::uint64_t kMostHeads = 1U << 18;
-
-// Of all datasets; generous with the metadata of each.
-std::uint64_t file_bytes(const TraceInfo& info) {
-  const std::uint64_t heads = info.layers.size() * info.heads.size();
-  const std::uint64_t kv_heads = info.layers.size() * recorded_kv_heads(info).size();
-  return stored_row_bytes(info) + (info.norms ? 2 * kv_heads * info.tokens * sizeof(float) : 0) +
-         heads * info.sampling.before(info.tokens) * sizeof(float) +
-         std::uint64_t{info.tokens} * (sizeof(std::uint64_t) + sizeof(std::uint32_t) + 16) +
-         (16 + 6 * info.layers.size()) * schema::kAlignment;
-}
-
-void check_space(const fs::path& path, const TraceInfo& info) {
-  struct statvfs disk {};
-  if (::statvfs(folder_of(path).c_str(), &disk) != 0) return;  // the writes will tell
-  const std::uint64_t available = std::uint64_t{disk.f_bavail} * disk.f_frsize;
-  const std::uint64_t needed = file_bytes(info);
-  if (needed > available)
-    // Rounded apart, so that the two never read the same.
-    throw OutputError(path.string() + ": the trace needs up to " +
-                      std::to_string((needed + kMegabyte - 1) / kMegabyte) +
-                      " MB but the disk has " + std::to_string(available / kMegabyte) +
-                      " MB free; record fewer tokens, layers or heads, or write elsewhere");
-}
 
 }  // namespace
 
@@ -303,6 +279,23 @@ struct TraceWriter::State {
   }
 };
 
+std::uint64_t planned_file_bytes(const TraceInfo& info) {
+  const std::uint64_t heads = info.heads.size();
+  const std::uint64_t kv_heads = recorded_kv_heads(info).size();
+  const std::uint64_t layers = info.layers.size();
+  const std::uint64_t small = heads * info.sampling.before(info.tokens) * sizeof(float) +
+                              (info.norms ? 2 * kv_heads * info.tokens * sizeof(float) : 0);
+  const std::uint64_t of_tokens =
+      std::uint64_t{info.tokens} * (2 * sizeof(std::uint64_t) + sizeof(std::uint32_t) + 16);
+  // A dataset begins at a page and has its header, with a checksum a head, in another; the root,
+  // what is not of a layer and what finish() keeps in reserve take 28 pages at most.
+  const std::uint64_t datasets = (info.encoding == Encoding::factors ? 3U : 2U) +
+                                 (info.values ? 1U : 0U) + (info.norms ? 2U : 0U);
+  const std::uint64_t pages = 28 + layers * (1 + 2 * datasets);
+  return stored_row_bytes(info) + layers * (small + datasets * heads * sizeof(std::uint64_t)) +
+         of_tokens + pages * schema::kAlignment;
+}
+
 bool brings_keys_and_values(const TraceInfo& info, std::uint32_t head_slot) {
   return head_slot == 0 || kv_slot(info, head_slot) != kv_slot(info, head_slot - 1);
 }
@@ -325,7 +318,8 @@ TraceWriter::TraceWriter(fs::path path, TraceInfo planned, bool overwrite)
                                 std::to_string(kMostHeads) + " that one trace may hold");
 
   state.partial = claim_output(state.path, overwrite);
-  check_space(state.path, state.info);
+  check_space(std::array{PlannedFile{state.path, planned_file_bytes(state.info)}},
+              "record fewer tokens, layers or heads, or write elsewhere");
 
   state.file = hdf5::File::create(state.partial, schema::kAlignment);
   try {

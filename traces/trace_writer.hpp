@@ -26,6 +26,9 @@ struct KeysAndValues {
 /// first head that reads it do.
 bool brings_keys_and_values(const TraceInfo& info, std::uint32_t head_slot);
 
+/// The most bytes that a file will have, of `planned.tokens` tokens of up to 16 bytes of text each.
+std::uint64_t planned_file_bytes(const TraceInfo& planned);
+
 /// Call protocol: construct with everything known in advance; write_rows() for every recorded head
 /// of a block of rows, each head's rows in order; rows_whole() when all heads and layers have rows
 /// up to there; finish() once. Without finish() (Ctrl-C, errors) the destructor leaves

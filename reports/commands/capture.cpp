@@ -2,9 +2,7 @@
 
 #include <tbb/global_control.h>
 
-#include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <future>
 #include <iomanip>
 #include <iostream>
@@ -13,6 +11,8 @@
 #include <random>
 #include <sstream>
 
+#include "reports/commands/capture_estimate.hpp"
+#include "reports/commands/capture_prompt.hpp"
 #include "reports/commands/capture_runtime.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
@@ -27,85 +27,7 @@
 namespace kvreplay::commands {
 namespace {
 
-constexpr std::size_t kMostTextBytes = std::size_t{64} << 20;
-
-std::string read_stream(std::istream& in, const std::string& name) {
-  std::string text;
-  std::array<char, 65536> piece{};
-  while (text.size() < kMostTextBytes && in) {
-    in.read(piece.data(), piece.size());
-    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
-  }
-  if (in.bad()) throw InputError(name + ": cannot be read");
-  if (text.empty()) throw InputError(name + ": the text is empty");
-  return text;
-}
-
-std::string read_text(const std::string& name) {
-  if (name == "-") return read_stream(std::cin, "standard input");
-  std::error_code error;
-  if (std::filesystem::is_directory(name, error))
-    throw InputError(name + ": this is a folder, not a text file");
-  std::ifstream in(name, std::ios::binary);
-  if (!in) throw InputError(name + ": the file does not exist or may not be read");
-  return read_stream(in, name);
-}
-
-/// Ids separated by commas or white space.
-std::vector<std::uint32_t> parse_ids(std::string text, std::uint32_t vocabulary) {
-  std::replace(text.begin(), text.end(), ',', ' ');
-  std::istringstream words(text);
-  std::vector<std::uint32_t> ids;
-  for (std::string word; words >> word;) {
-    if (word.find_first_not_of("0123456789") != std::string::npos || word.size() > 9)
-      throw std::invalid_argument("--tokens: " + in_quotes(word) + " is no token id");
-    const auto id = static_cast<std::uint32_t>(std::stoul(word));
-    if (id >= vocabulary)
-      throw std::invalid_argument("--tokens: id " + word + " is outside the vocabulary of " +
-                                  std::to_string(vocabulary));
-    ids.push_back(id);
-  }
-  if (ids.empty()) throw std::invalid_argument("--tokens: the list is empty");
-  return ids;
-}
-
-struct Prompt {
-  std::vector<std::uint32_t> ids;
-  bool all = true;  ///< false: cut by --max-tokens
-  std::string origin;
-};
-
-Prompt read_prompt(const po::variables_map& options, const Tokenizer& tokenizer,
-                   const RunControl& control) {
-  if (options.count("text") + options.count("tokens") != 1)
-    throw std::invalid_argument("give the prompt by either --text or --tokens");
-  const std::size_t most = options.count("max-tokens") > 0
-                               ? options["max-tokens"].as<std::uint32_t>()
-                               : TraceInfo::kMostTokens;
-  Prompt prompt;
-  if (options.count("text") > 0) {
-    prompt.origin = options["text"].as<std::string>();
-    prompt.ids =  // one more than needed tells whether that is all
-        tokenizer.encode_first(most + 1, read_text(prompt.origin), true, control);
-  } else {
-    prompt.origin = "--tokens";
-    std::string list = options["tokens"].as<std::string>();
-    if (list.starts_with("@")) {
-      prompt.origin = list.substr(1);
-      list = read_text(prompt.origin);
-    }
-    prompt.ids = parse_ids(list, tokenizer.vocabulary_size());
-  }
-  if (prompt.ids.empty()) throw InputError(prompt.origin + ": the text has no tokens");
-  if (prompt.ids.size() > most) {
-    if (options.count("max-tokens") == 0)
-      throw std::invalid_argument("the prompt has more tokens than the " + std::to_string(most) +
-                                  " that a trace holds; use --max-tokens");
-    prompt.ids.resize(most);
-    prompt.all = false;
-  }
-  return prompt;
-}
+constexpr std::uint64_t kLogProbabilityBytes = 40;  // a line of --logprobs, at most
 
 void check_context(const po::variables_map& options, const LlamaConfig& config,
                    const CaptureRequest& request) {
@@ -183,7 +105,9 @@ void print_result(const po::variables_map& options, const CaptureRequest& reques
 void run_capture(const po::variables_map& options, const RunControl& control) {
   const std::filesystem::path model_path = options["model"].as<std::string>();
   const bool record = !options["no-record"].as<bool>();
-  if (record != (options.count("out") > 0))
+  const bool estimate_only = options["estimate"].as<bool>();
+  const bool has_out = options.count("out") > 0;
+  if (estimate_only ? has_out && !record : record != has_out)
     throw std::invalid_argument("give either --out FILE or --no-record");
 
   CaptureRequest request;
@@ -222,10 +146,15 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   request.prompt = std::move(prompt.ids);
   check_context(options, config, request);
   const bool overwrite = options["overwrite"].as<bool>();
-  for (const auto& output : outputs) check_output(output.path, overwrite);
+  // Names are taken before long work: an empty file holds that of the trace.
+  std::optional<OutputFile> trace_name;
   std::optional<OutputFile> log_probabilities;
-  if (options.count("logprobs") > 0)
-    log_probabilities.emplace(options["logprobs"].as<std::string>(), overwrite);
+  if (!estimate_only) {
+    for (const auto& output : outputs) check_output(output.path, overwrite);
+    if (record) trace_name.emplace(options["out"].as<std::string>(), overwrite);
+    if (options.count("logprobs") > 0)
+      log_probabilities.emplace(options["logprobs"].as<std::string>(), overwrite);
+  }
 
   std::ostringstream decoding;
   if (request.temperature == 0)
@@ -246,7 +175,18 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   info.source = "capture of " + prompt.origin + ", " + how_many + ", " +
                 std::to_string(request.generate) + " generated at most, " + decoding.str();
 
-  const CaptureRuntime runtime = choose_runtime(options, file, config, info, record);
+  const CaptureRuntime runtime = choose_runtime(options, file, config, request, info, record);
+  PlannedCapture planned{.file = file,
+                         .config = config,
+                         .runtime = runtime,
+                         .request = request,
+                         .info = info,
+                         .out = {},
+                         .record = record};
+  if (has_out) planned.out = options["out"].as<std::string>();
+  if (options.count("logprobs") > 0)
+    planned.others.push_back(
+        {options["logprobs"].as<std::string>(), std::uint64_t{info.tokens} * kLogProbabilityBytes});
   print("model", printable(config.name) + " (" + config.architecture + ", " +
                      std::to_string(config.layers) + " layers, " + std::to_string(config.heads) +
                      " heads, " + std::to_string(config.kv_heads) + " KV heads, head size " +
@@ -259,10 +199,17 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
                                 std::string(name(encoding)) + (info.values ? " and values" : "") +
                                 (info.norms ? " and norms" : "") +
                                 (info.sampling.all() ? "" : ", " + in_words(info.sampling)) +
-                                ", up to " + in_megabytes(stored_row_bytes(info)) + " on disk"
+                                ", up to " + in_megabytes(stored_row_bytes(info)) + " of them"
                           : "nothing (--no-record)");
   print("device", runtime.device);
   print("needs", runtime.needs);
+  if (!estimate_only) check_machine(planned, options["beyond-memory"].as<bool>());
+  const CaptureEstimates estimates(planned);
+  print("estimate", estimates.line());
+  if (estimate_only) {
+    std::cout << "\n" << estimates.table();
+    return;
+  }
 
   const std::filesystem::path out = record ? options["out"].as<std::string>() : "";
   auto hash =
@@ -272,6 +219,7 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   const std::unique_ptr<Model> model = runtime.load();
   info.model_sha256 = hash.get();
   std::optional<Recorder> recorder;
+  trace_name.reset();  // the recorder takes over
   if (record) recorder.emplace(out, info, overwrite);
   CaptureResult result;
   try {
@@ -311,6 +259,9 @@ Command capture_command() {
       "one token at a time, and records every attention row of the chosen layers and heads on the\n"
       "way. Weights are dequantised to fp32 once; products, scores, softmax and the KV cache are\n"
       "fp32 on both. What runs on a GPU has been tested on the CPU only, not run on a GPU yet.\n"
+      "What the run will take of disk, memory and time is said before it begins, and what does "
+      "not\n"
+      "fit is refused; --estimate says it for every encoding and ends.\n"
       "Ctrl-C leaves TRACE.h5.partial with all rows that were whole by then, and the file of\n"
       "--logprobs likewise.\n\n"
       "  kvreplay capture --model smollm2.gguf --text book.txt --max-tokens 1024 --generate 64 "
@@ -360,6 +311,10 @@ Command capture_command() {
   add("perplexity", po::bool_switch(), "print the prompt's perplexity");
   add("logprobs", po::value<std::string>()->value_name("FILE"),
       "write the log-probability of each token as CSV");
+  add("estimate", po::bool_switch(),
+      "only say what the run would take of disk, memory and time, in every encoding");
+  add("beyond-memory", po::bool_switch(),
+      "run even where more memory is needed than seems to be there");
   add("no-record", po::bool_switch(), "run without recording, e.g. to time it");
   add_runtime_options(command.options);
   command.run = run_capture;

@@ -4,8 +4,7 @@
 
 #include <stdexcept>
 
-#include "capture/cpu_model.hpp"
-#include "capture/recorder.hpp"
+#include "capture/estimate.hpp"
 #include "reports/commands/byte_size.hpp"
 #include "reports/commands/in_megabytes.hpp"
 #include "reports/commands/whole_number.hpp"
@@ -33,19 +32,26 @@ std::uint64_t most_of(std::uint64_t free) {
 }
 
 CaptureRuntime cuda_runtime(const po::variables_map& options, const GgufFile& file,
-                            const LlamaConfig& config, const TraceInfo& planned, bool record) {
+                            const LlamaConfig& config, const CaptureRequest& request,
+                            const TraceInfo& planned, bool record) {
   auto device = std::make_shared<cuda::CudaDevice>();
   const std::uint64_t limit = options.count("device-memory") > 0
                                   ? options["device-memory"].as<std::uint64_t>()
                                   : most_of(device->free_memory());
   const std::uint64_t weights = LlamaWeights::values(file) * sizeof(float);
-  const cuda::MemoryPlan plan =
-      cuda::plan_memory(config, weights, planned.tokens, record ? &planned : nullptr, limit);
+  const auto planned_for = [&config, weights, limit, record](const TraceInfo& info) {
+    return cuda::plan_memory(config, weights, info.tokens, record ? &info : nullptr, limit);
+  };
+  const cuda::MemoryPlan plan = planned_for(planned);
   CaptureRuntime runtime;
   runtime.device = device->name() + " (CUDA)";
   runtime.needs = in_megabytes(plan.on_device()) + " of device memory, " + in_megabytes(weights) +
                   " of them weights as fp32; " + in_megabytes(weights + plan.on_host) +
                   " of memory";
+  runtime.host_memory = [planned_for, weights,
+                         base = base_memory(config, request)](const TraceInfo& info) {
+    return base + weights + planned_for(info).on_host;
+  };
   runtime.load = [device, limit, &file, &config] {
     return std::make_unique<cuda::DeviceModel<cuda::CudaDevice>>(file, config, device, limit);
   };
@@ -59,24 +65,27 @@ std::string why_no_cuda() {
 }
 
 CaptureRuntime cuda_runtime(const po::variables_map&, const GgufFile&, const LlamaConfig&,
-                            const TraceInfo&, bool) {
+                            const CaptureRequest&, const TraceInfo&, bool) {
   throw std::logic_error(why_no_cuda());
 }
 
 #endif
 
 CaptureRuntime cpu_runtime(const po::variables_map& options, const GgufFile& file,
-                           const LlamaConfig& config, const TraceInfo& planned, bool record) {
+                           const LlamaConfig& config, const CaptureRequest& request,
+                           const TraceInfo& planned, bool record) {
   CpuOptions cpu;
   cpu.threads = options["threads"].as<std::uint32_t>();
   const std::uint64_t weights = LlamaWeights::values(file) * sizeof(float);
-  const std::uint64_t buffers = record ? Recorder::buffer_bytes(planned) : 0;
-  const std::uint64_t working = CpuModel::working_bytes(config, cpu, planned.tokens) + buffers;
   CaptureRuntime runtime;
+  runtime.cpu = cpu;
+  runtime.host_memory = [cpu, record, &file, &config, &request](const TraceInfo& info) {
+    return capture_memory(file, config, cpu, request, info, record);
+  };
   runtime.device =
       "CPU, " + std::to_string(cpu.threads) + (cpu.threads == 1 ? " thread" : " threads");
-  runtime.needs = in_megabytes(weights + working) + " of memory, " + in_megabytes(weights) +
-                  " of them weights as fp32";
+  runtime.needs = in_megabytes(runtime.host_memory(planned)) + " of memory, " +
+                  in_megabytes(weights) + " of them weights as fp32";
   runtime.load = [cpu, &file, &config] { return std::make_unique<CpuModel>(file, config, cpu); };
   return runtime;
 }
@@ -97,15 +106,16 @@ void add_runtime_options(po::options_description& options) {
 }
 
 CaptureRuntime choose_runtime(const po::variables_map& options, const GgufFile& file,
-                              const LlamaConfig& config, const TraceInfo& planned, bool record) {
+                              const LlamaConfig& config, const CaptureRequest& request,
+                              const TraceInfo& planned, bool record) {
   const std::string device = options["device"].as<std::string>();
   if (device != "auto" && device != "cpu" && device != "cuda")
     throw std::invalid_argument("--device " + in_quotes(device) + " is none of cpu, cuda and auto");
-  if (device == "cpu") return cpu_runtime(options, file, config, planned, record);
+  if (device == "cpu") return cpu_runtime(options, file, config, request, planned, record);
   const std::string none = why_no_cuda();
-  if (none.empty()) return cuda_runtime(options, file, config, planned, record);
+  if (none.empty()) return cuda_runtime(options, file, config, request, planned, record);
   if (device == "cuda") throw std::invalid_argument("--device cuda: " + none);
-  CaptureRuntime runtime = cpu_runtime(options, file, config, planned, record);
+  CaptureRuntime runtime = cpu_runtime(options, file, config, request, planned, record);
 #ifdef KVREPLAY_CUDA
   runtime.device += "; no GPU is used: " + none;
 #endif

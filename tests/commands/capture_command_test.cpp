@@ -240,8 +240,88 @@ TEST_CASE("outputs that cannot be written") {
 
   const SmallDisk disk(1);
   if (!disk.ready()) return;
-  check_refused(base + "--out" + in_quotes(disk / "t.h5"), 4, "free");
+  check_refused(base + "--out" + in_quotes(disk / "t.h5"), 4,
+                "t.h5: the file needs up to 2 MB but the disk has 1 MB free");
   CHECK(std::filesystem::is_empty(disk.path()));
+}
+
+TEST_CASE("what a run will take is said for every encoding, and no file is needed for it") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  const std::string base = "capture --model" + in_quotes(stories / "stories260K.gguf") + "--text" +
+                           in_quotes(stories / "given.txt") + "--estimate ";
+  const auto run = run_kvreplay(base + "--encoding u16log");
+  CHECK(run.exit_code == 0);
+  CHECK(run.err.empty());
+  CHECK_THAT(run.out, Contains("\nestimate   about ") && Contains(" on disk\n") &&
+                          Contains("\nu16log *  ") && Contains("\nfp16      ") &&
+                          Contains("\nfp32      ") && Contains("\nfactors   ") &&
+                          Contains("--values would add") && Contains("--norms would add"));
+  CHECK_THAT(run.out, !Contains("prefill"));
+  const auto placed = run_kvreplay(base + "--values --out" + in_quotes(folder / "t.h5"));
+  CHECK(placed.exit_code == 0);
+  CHECK_THAT(placed.out, Contains("--values is ") && Contains(" of these, --norms would add"));
+  CHECK(std::filesystem::is_empty(folder.path()));
+  CHECK(run_kvreplay(base + "--no-record").exit_code == 0);
+  check_refused(base.substr(8) + "--no-record --out x.h5", 2, "--no-record");
+}
+
+TEST_CASE("outputs that share a disk have to fit on it together") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const SmallDisk disk(2);
+  if (!disk.ready()) return;
+  // 0.7 MB of trace, and as much as 1.8 MB of log-probabilities.
+  const std::string base = "--model" + in_quotes(stories / "stories260K.gguf") +
+                           "--tokens 1 --generate 45000 --beyond-context --encoding factors "
+                           "--layers 0 --heads 0 --rows-from 44000 --rows-every 64 ";
+  const std::string trace = "--out" + in_quotes(disk / "t.h5");
+  const std::string both = trace + "--logprobs" + in_quotes(disk / "p.csv");
+  check_refused(base + both, 4, "MB but the disk has");
+  const auto refused = run_kvreplay("capture " + base + both);
+  CHECK_THAT(refused.err, Contains("p.csv and ") && Contains("t.h5 need up to"));
+  CHECK(std::filesystem::is_empty(disk.path()));
+}
+
+TEST_CASE("an encoding that has room is named where the one asked for has none") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const SmallDisk disk(2);
+  if (!disk.ready()) return;
+  check_refused("--model" + in_quotes(stories / "stories260K.gguf") + "--text" +
+                    in_quotes(stories / "given.txt") + "--encoding fp32 --out" +
+                    in_quotes(disk / "t.h5"),
+                4, "free; --encoding factors takes ");
+}
+
+TEST_CASE("a run that needs more memory than there is is refused unless insisted on") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  // Scores of 64 rows of 16 million keys on each of 1,024 threads: 4 TB.
+  const std::string base = "--model" + in_quotes(stories / "stories260K.gguf") +
+                           "--tokens 1 --generate 16000000 --beyond-context --threads 1024 "
+                           "--no-record ";
+  check_refused(base, 2, "can be had; take fewer tokens");
+  CHECK_THAT(run_kvreplay("capture " + base).err, Contains("insist with --beyond-memory"));
+  CHECK(run_kvreplay("capture " + base + "--estimate").exit_code == 0);
+}
+
+TEST_CASE("the name of a trace is taken before the weights are loaded") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  const std::string arguments = "capture --model" + in_quotes(stories / "stories260K.gguf") +
+                                "--tokens 1 --generate 6000 --ignore-eos --beyond-context --layers "
+                                "0 --heads 0 --out" +
+                                in_quotes(folder / "t.h5");
+  const std::string command =
+      std::string("'") + KVREPLAY_EXECUTABLE + "' " + arguments + ">/dev/null 2>&1 & pid=$!; " +
+      "while [ ! -e" + in_quotes((folder / "t.h5").string() + ".partial") +
+      "]; do sleep 0.01; done; '" + KVREPLAY_EXECUTABLE + "' " + arguments + ">/dev/null 2>" +
+      in_quotes(folder / "err") + "; code=$?; kill -INT $pid; wait $pid; exit $code";
+  CHECK(WEXITSTATUS(std::system(command.c_str())) == 4);
+  CHECK_THAT(read_text(folder / "err"), Contains("t.h5.partial: this file is in use"));
 }
 
 TEST_CASE("the log-probabilities of an interrupted capture are kept") {
