@@ -44,10 +44,12 @@ class RowRing : public std::enable_shared_from_this<RowRing<Device>> {
     upload_heads();
     sums_in_parts_ = device_->template allocate<float>(row_parts(plan.tokens) * plan.heads.size() *
                                                        memory.chunk);
-    for (std::uint32_t i = 0; i < memory.buffers; ++i)
-      slots_.push_back({device_->template allocate<std::byte>(memory.buffer_bytes),
-                        device_->host_memory(memory.buffer_bytes)});
-    for (const Slot& slot : slots_) free_.push_back(&slot);
+    slots_.resize(memory.buffers);
+    for (Slot& slot : slots_) {
+      slot.on_device = device_->template allocate<std::byte>(memory.buffer_bytes);
+      slot.on_host = device_->host_memory(memory.buffer_bytes);
+      free_.push_back(&slot);
+    }
   }
 
   /// Queues the encoding and copying of these rows of a recorded layer; waits for free buffers.
