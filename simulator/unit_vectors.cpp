@@ -5,20 +5,17 @@
 #include <stdexcept>
 
 #include "traces/errors.hpp"
+#include "traces/norm.hpp"
 
 namespace kvreplay {
 namespace {
 
-/// Euclidean, of vectors of `size` numbers.
+/// Of vectors of `size` numbers.
 std::span<const float> norms_of(std::span<const float> vectors, std::uint32_t size,
                                 std::vector<float>& norms) {
   norms.clear();
   for (std::size_t first = 0; first < vectors.size(); first += size) {
-    double sum = 0;
-    for (const float number : vectors.subspan(first, size)) {
-      sum += static_cast<double>(number) * static_cast<double>(number);
-    }
-    norms.push_back(static_cast<float>(std::sqrt(sum)));
+    norms.push_back(norm(vectors.subspan(first, size)));
   }
   return norms;
 }

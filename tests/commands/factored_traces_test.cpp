@@ -161,6 +161,26 @@ TEST_CASE("policies by queries, keys and values replay the 260K model") {
   CHECK(simulate("fp32", "--policy value-weighted --budget 20%").exit_code == 0);
 }
 
+TEST_CASE("norms of the 260K model evict what its keys and values do") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  const std::string model = "--model '" + (stories / "stories260K.gguf").string() + "' --text '" +
+                            (stories / "given.txt").string() +
+                            "' --max-tokens 200 --generate 40 --ignore-eos";
+  capture_both(folder, model + " --values");
+  REQUIRE(run_kvreplay("capture " + model + " --encoding fp32 --norms --out '" +
+                       (folder / "norms.h5").string() + "'")
+              .exit_code == 0);
+  for (const std::string policy : {"knorm", "value-weighted"}) {
+    INFO(policy);
+    const std::string arguments = "--policy " + policy + " --budget 20%";
+    const std::string sets = kept_sets(folder, "factors", arguments);
+    CHECK(std::count(sets.begin(), sets.end(), '\n') > 1000);
+    CHECK(kept_sets(folder, "norms", arguments) == sets);
+  }
+}
+
 TEST_CASE("factors of SmolLM2 evict the same token at every step", "[model]") {
   const auto model = model_or_skip();
   if (model.empty()) return;

@@ -8,7 +8,7 @@ namespace {
 
 using Catch::Contains;
 
-const char* const kAll = "knorm,keydiff,value-weighted,lagkv,expected,quest:dense=0";
+constexpr const char* kAll = "knorm,keydiff,value-weighted,lagkv,expected,quest:dense=0";
 
 TEST_CASE("what comes later changes nothing before it") {
   const VectorModel model(60, Numbers::normal, 67);
