@@ -177,7 +177,7 @@ Recorder::Buffer Recorder::take_free(HeadSlot slot, std::uint32_t first_row) {
 
 void Recorder::give_back(Buffer buffer) {
   const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(buffer));
+  if (free_.size() < free_.capacity()) free_.push_back(std::move(buffer));  // never allocates
 }
 
 void Recorder::queue(Item item) {

@@ -20,7 +20,11 @@ RowRange rows_from(std::uint32_t first, std::uint32_t end, std::uint64_t values)
 double sum_of_row(const ReplayPlan& plan, const UnitPlan& unit, std::size_t head, std::uint32_t i,
                   std::span<const float> weights) {
   const double sum = row_sum(weights);
-  if (sum >= 0) return sum;
+  if (!(sum >= 0)) refuse_row(plan, unit, head, i);
+  return sum;
+}
+
+void refuse_row(const ReplayPlan& plan, const UnitPlan& unit, std::size_t head, std::uint32_t i) {
   throw InputError(plan.trace + ": row " + std::to_string(i) + " of layer " +
                    std::to_string(unit.layer_names[head]) + ", head " +
                    std::to_string(unit.head_names[head]) +

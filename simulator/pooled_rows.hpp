@@ -17,6 +17,10 @@ constexpr std::uint64_t kSlabValues =
 /// The longest range from `first` whose rows hold at most `values` values, but at least one row.
 RowRange rows_from(std::uint32_t first, std::uint32_t end, std::uint64_t values);
 
+/// Throws InputError, which names row i of a head of `unit` as no probabilities.
+[[noreturn]] void refuse_row(const ReplayPlan& plan, const UnitPlan& unit, std::size_t head,
+                             std::uint32_t i);
+
 /// The sum of row i of a head of `unit`. Throws InputError, which names the row, where it is no
 /// probabilities.
 double sum_of_row(const ReplayPlan& plan, const UnitPlan& unit, std::size_t head, std::uint32_t i,

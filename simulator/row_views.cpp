@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "simulator/outputs.hpp"
 #include "simulator/pooled_rows.hpp"
@@ -19,7 +20,11 @@ RowViews::RowViews(const ReplayPlan& plan)
 
 double RowView::gather(std::span<const std::uint32_t> tokens, std::vector<float>& scratch,
                        double* out) const {
-  if (factors) return factors->gather(tokens, scratch, out);
+  if (factors) {
+    const double sum_of_tokens = factors->gather(tokens, scratch, out);
+    if (!(sum_of_tokens >= 0)) refuse_row(*plan, *unit, head, step);
+    return sum_of_tokens;
+  }
   if (tokens.size() == weights.size()) return copy_row(weights, out);
   return gather_row(weights.data(), tokens, out);
 }
@@ -34,12 +39,16 @@ void RowViews::look_at_factors(const UnitPlan& unit, const RowSource& source, Ro
     if (!plan_.sampling.holds(i)) continue;
     const std::size_t held = plan_.sampling.before(i);
     const HeadSlot slot = unit.heads[at % heads_];
-    views_[at].factors = FactoredRow{.step = i,
-                                     .attention = &source.info().attention[slot.layer],
-                                     .query = source.queries(slot).subspan(held * size, size),
-                                     .keys = source.keys(slot).data(),
-                                     .lse = source.log_sum_exp(slot)[held]};
-    views_[at].sum = 1;
+    const auto lse = source.log_sum_exp(slot);
+    RowView& view = views_[at];
+    view.factors.emplace(i, source.info().attention[slot.layer],
+                         source.queries(slot).subspan(held * size, size), source.keys(slot).data(),
+                         lse.empty() ? std::numeric_limits<float>::quiet_NaN() : lse[held]);
+    view.step = i;
+    view.plan = &plan_;
+    view.unit = &unit;
+    view.head = at % heads_;
+    view.sum = 1;
   }
 }
 

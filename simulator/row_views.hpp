@@ -17,6 +17,10 @@ namespace kvreplay {
 struct RowView {
   std::span<const float> weights;      ///< i + 1, or none where there are factors
   std::optional<FactoredRow> factors;  ///< where the plan takes only what queries see
+  std::uint32_t step = 0;              ///< i, for messages, as are these:
+  const ReplayPlan* plan = nullptr;
+  const UnitPlan* unit = nullptr;
+  std::size_t head = 0;  ///< of the unit
   double sum = 0;
   std::span<const float> values;  ///< [n][d]; empty unless the plan has values
   std::vector<double> output;     ///< what the query mixes from all of them: d, or empty
@@ -24,7 +28,8 @@ struct RowView {
   std::vector<std::span<const std::uint64_t>> needed;
   std::vector<std::uint32_t> needed_sizes;
 
-  /// Writes the weights of `tokens` into `out` (as many values) and returns their sum.
+  /// Writes the weights of `tokens` into `out` (as many values) and returns their sum. Throws
+  /// InputError where factors give what is no probability.
   double gather(std::span<const std::uint32_t> tokens, std::vector<float>& scratch,
                 double* out) const;
 };

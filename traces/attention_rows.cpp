@@ -2,7 +2,8 @@
 
 #include <Eigen/Dense>
 #include <cmath>
-#include <limits>
+
+#include "traces/least_weight.hpp"
 
 namespace kvreplay {
 namespace {
@@ -26,10 +27,7 @@ float softmax(const LayerAttention& attention, Row row) {
     scale = 1;
   }
   const float largest = row.maxCoeff();
-  // Vectorised, exp() does not fall below 1e-38, however small its argument: what is subtracted
-  // makes that 0 and is lost in the rounding of all else.
-  constexpr float kLeast = std::numeric_limits<float>::min();
-  row = (((row - largest) * scale).exp() - kLeast).max(0.0F);
+  row = (((row - largest) * scale).exp() - kLeastWeight).max(0.0F);
   const float sum = row.sum();
   row *= 1 / sum;
   return scale * largest + std::log(sum);

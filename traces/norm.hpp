@@ -6,8 +6,8 @@
 
 namespace kvreplay {
 
-/// The Euclidean norm, summed in double and in order: the same on every machine where it is
-/// compiled without contraction to fused multiply-adds, and within one rounding of it elsewhere.
+/// The Euclidean norm, summed in double and in order. Squares of floats are exact in double, so it
+/// is the same on every machine, with fused multiply-adds or without.
 inline float norm(std::span<const float> vector) {
   double sum = 0;
   for (const float x : vector) sum += static_cast<double>(x) * static_cast<double>(x);

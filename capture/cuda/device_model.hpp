@@ -127,7 +127,7 @@ class DeviceModel final : public Model {
                                   &lse_parts_, &lse_, &partial_, &logits_})
       *buffer = {};
     ids_ = {};
-    capacity_ = 0;
+    capacity_ = position_ = last_tokens_ = 0;
   }
 
   /// What MemoryPlan counts.

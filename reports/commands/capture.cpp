@@ -230,6 +230,12 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   } catch (const OutputError& error) {
     if (!log_probabilities) throw;
     throw OutputError(keep_log_probabilities(*log_probabilities, result, error.what()));
+  } catch (const InputError& error) {
+    if (!log_probabilities) throw;
+    throw InputError(keep_log_probabilities(*log_probabilities, result, error.what()));
+  } catch (const std::invalid_argument& error) {
+    if (!log_probabilities) throw;
+    throw std::invalid_argument(keep_log_probabilities(*log_probabilities, result, error.what()));
   }
 
   print_result(options, request, result, *tokenizer);
@@ -298,7 +304,7 @@ Command capture_command() {
       whole_number<std::uint32_t>(1, TraceInfo::kMostTokens)->default_value(1)->value_name("M"),
       "of them 1 row in M: N, N + M, N + 2M, ...; policies that observe rows need all of them");
   add("values", po::bool_switch(),
-      "store V too, fp32: what output errors and value-aware policies need");
+      "store V too, fp32: what output errors and policies that go by values need");
   add("norms", po::bool_switch(),
       "store the norms of keys (behind the position embedding) and values, two numbers a token and "
       "KV head: all that some policies need of them");

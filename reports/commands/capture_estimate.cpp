@@ -61,18 +61,26 @@ std::string CaptureEstimates::time_of(const TraceInfo& info) const {
                                   plan_.request, info, plan_.record));
 }
 
+std::string CaptureEstimates::memory_of(const TraceInfo& info) const {
+  try {
+    return in_megabytes(plan_.runtime.host_memory(info));
+  } catch (const std::invalid_argument&) {  // a GPU has no room for its rows
+    return "does not fit";
+  }
+}
+
 std::string CaptureEstimates::line() const {
   return (speed_ ? "about " + time_of(plan_.info) : "a time that is not known of GPUs") +
          (plan_.record ? ", " + in_megabytes(planned_file_bytes(plan_.info)) + " on disk" : "");
 }
 
 std::string CaptureEstimates::table() const {
+  if (!plan_.record) return "";  // the line has said all
   TextTable table({"encoding", "disk", "memory", "time"});
   for (const Encoding encoding : kEncodings) {
     const TraceInfo info = with(plan_.info, encoding);
     table.add({std::string(name(encoding)) + (encoding == plan_.info.encoding ? " *" : ""),
-               in_megabytes(planned_file_bytes(info)),
-               in_megabytes(plan_.runtime.host_memory(info)), time_of(info)});
+               in_megabytes(planned_file_bytes(info)), memory_of(info), time_of(info)});
   }
   const auto free = [](std::optional<std::uint64_t> bytes) {
     return bytes ? in_megabytes(*bytes) : "unknown";
@@ -91,7 +99,7 @@ std::string CaptureEstimates::table() const {
   };
   return table.text() + "*: as asked for; " + part("--values", &TraceInfo::values) + ", " +
          part("--norms", &TraceInfo::norms) +
-         "; times are estimates\nfrom what this machine did just now\n";
+         (speed_ ? "; times are estimates\nfrom what this machine did just now\n" : "\n");
 }
 
 void check_machine(const PlannedCapture& plan, bool beyond_memory) {

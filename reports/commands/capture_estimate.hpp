@@ -35,6 +35,7 @@ class CaptureEstimates {
 
  private:
   std::string time_of(const TraceInfo& info) const;
+  std::string memory_of(const TraceInfo& info) const;
   const PlannedCapture& plan_;
   std::optional<MachineSpeed> speed_;
 };

@@ -98,8 +98,9 @@ void add_runtime_options(po::options_description& options) {
   add("device", po::value<std::string>()->default_value("auto")->value_name("D"),
       "what computes: cpu, cuda (the first GPU that CUDA shows), or auto: cuda where there is one");
   add("device-memory", byte_size()->value_name("SIZE"),
-      "most of a GPU's memory to use, e.g. 8G (default: 9 tenths of what is free); tokens at a "
-      "time and buffers for rows follow from it");
+      "most of a GPU's memory to use, e.g. 8G (default: 9 tenths of what is free), beside what "
+      "CUDA "
+      "takes for itself; tokens at a time and buffers for rows follow from it");
   add("threads",
       whole_number<std::uint32_t>(1, kMostThreads)->default_value(threads)->value_name("N"),
       "threads that compute");
@@ -112,9 +113,16 @@ CaptureRuntime choose_runtime(const po::variables_map& options, const GgufFile& 
   if (device != "auto" && device != "cpu" && device != "cuda")
     throw std::invalid_argument("--device " + in_quotes(device) + " is none of cpu, cuda and auto");
   if (device == "cpu") return cpu_runtime(options, file, config, request, planned, record);
-  const std::string none = why_no_cuda();
-  if (none.empty()) return cuda_runtime(options, file, config, request, planned, record);
-  if (device == "cuda") throw std::invalid_argument("--device cuda: " + none);
+  std::string none = why_no_cuda();
+  if (device == "cuda" && !none.empty()) throw std::invalid_argument("--device cuda: " + none);
+  if (none.empty()) {
+    try {
+      return cuda_runtime(options, file, config, request, planned, record);
+    } catch (const std::invalid_argument& error) {  // too small for the run
+      if (device == "cuda") throw;
+      none = error.what();
+    }
+  }
   CaptureRuntime runtime = cpu_runtime(options, file, config, request, planned, record);
 #ifdef KVREPLAY_CUDA
   runtime.device += "; no GPU is used: " + none;

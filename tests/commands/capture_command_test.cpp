@@ -250,7 +250,7 @@ TEST_CASE("what a run will take is said for every encoding, and no file is neede
   if (stories.empty()) return;
   const TemporaryFolder folder;
   const std::string base = "capture --model" + in_quotes(stories / "stories260K.gguf") + "--text" +
-                           in_quotes(stories / "given.txt") + "--estimate ";
+                           in_quotes(stories / "given.txt") + "--device cpu --estimate ";
   const auto run = run_kvreplay(base + "--encoding u16log");
   CHECK(run.exit_code == 0);
   CHECK(run.err.empty());
@@ -301,7 +301,7 @@ TEST_CASE("a run that needs more memory than there is is refused unless insisted
   // Scores of 64 rows of 16 million keys on each of 1,024 threads: 4 TB.
   const std::string base = "--model" + in_quotes(stories / "stories260K.gguf") +
                            "--tokens 1 --generate 16000000 --beyond-context --threads 1024 "
-                           "--no-record ";
+                           "--device cpu --no-record ";
   check_refused(base, 2, "can be had; take fewer tokens");
   CHECK_THAT(run_kvreplay("capture " + base).err, Contains("insist with --beyond-memory"));
   CHECK(run_kvreplay("capture " + base + "--estimate").exit_code == 0);

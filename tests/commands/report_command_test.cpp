@@ -197,6 +197,24 @@ TEST_CASE("another trace of the same name is told by its own facts") {
                           Contains("tokens is 120 here and 100 there"));
 }
 
+TEST_CASE("results of rows computed whole and only where seen make one report") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  REQUIRE(run_kvreplay("capture --device cpu --encoding factors --model " +
+                       quoted(stories / "stories260K.gguf") + " --text " +
+                       quoted(stories / "given.txt") + " --max-tokens 60 --out " +
+                       quoted(folder / "t.h5"))
+              .exit_code == 0);
+  make_results(folder, "--needed none --policy local --budget 5", "a");
+  make_results(folder, "--needed none --policy topk-row --budget 5", "b");
+  const auto run = run_kvreplay("report " + quoted(folder / "a.h5") + " " +
+                                quoted(folder / "b.h5") + " --out " + quoted(folder / "r.html"));
+  CHECK(run.exit_code == 0);
+  const std::string page = data_of(read_text(folder / "r.html")).dump();
+  CHECK_THAT(page, Contains("topk-row") && Contains("local"));
+}
+
 TEST_CASE("results that cannot be ranked together are refused, though no number says two things") {
   const TemporaryFolder folder;
   make_results(folder, "--policy local --budget 10%", "a");

@@ -53,6 +53,9 @@ class Factors final : public RowSource {
     }
     return scratch;
   }
+  void spoil_key(HeadSlot slot, std::uint32_t token) {
+    keys_[at(slot) / 2][std::size_t{token} * kSize] = NAN;
+  }
   std::span<const float> queries(HeadSlot slot) const override { return queries_[at(slot)]; }
   std::span<const float> keys(HeadSlot slot) const override { return keys_[at(slot) / 2]; }
   std::span<const float> log_sum_exp(HeadSlot slot) const override { return lse_[at(slot)]; }
@@ -79,9 +82,9 @@ class Factors final : public RowSource {
   std::array<std::vector<float>, 2 * kHeads> lse_;
 };
 
-LayerAttention attention(std::uint32_t window, double softcap) {
+LayerAttention attention(std::uint32_t window, double softcap, double factor = 1) {
   LayerAttention attention;
-  attention.scale = 1 / std::sqrt(static_cast<double>(kSize));
+  attention.scale = factor / std::sqrt(static_cast<double>(kSize));
   attention.window = window;
   attention.softcap = softcap;
   return attention;
@@ -96,18 +99,20 @@ ReplayRequest without_needed(const std::string& policies, const std::string& bud
 }  // namespace
 
 TEST_CASE("what a query gives to chosen tokens is what its whole row holds for them") {
-  const Factors source(150, attention(GENERATE(0U, 20U), GENERATE(0.0, 3.0)));
+  // Multiplied by 100, most scores are so far below the largest that their weight is 0.
+  const double factor = GENERATE(1.0, 100.0);
+  const bool known = GENERATE(true, false);
+  const Factors source(150, attention(GENERATE(0U, 20U), GENERATE(0.0, 3.0), factor));
   const HeadSlot slot{1, 3};
   std::vector<float> row;
   std::vector<float> scratch;
   std::vector<double> out;
   for (const std::uint32_t i : {0U, 5U, 19U, 20U, 149U}) {
     source.rows(slot, {i, i + 1}, row);
-    const FactoredRow factors{.step = i,
-                              .attention = &source.info().attention[1],
-                              .query = source.queries(slot).subspan(i * kSize, kSize),
-                              .keys = source.keys(slot).data(),
-                              .lse = source.log_sum_exp(slot)[i]};
+    const float lse = known ? source.log_sum_exp(slot)[i] : NAN;
+    const FactoredRow factors(i, source.info().attention[1],
+                              source.queries(slot).subspan(i * kSize, kSize),
+                              source.keys(slot).data(), lse);
     for (const std::uint32_t every : {1U, 3U, 200U}) {
       std::vector<std::uint32_t> tokens;
       double expected = 0;
@@ -119,13 +124,15 @@ TEST_CASE("what a query gives to chosen tokens is what its whole row holds for t
       CHECK(factors.gather(tokens, scratch, out.data()) == Approx(expected).margin(1e-6));
       for (std::size_t at = 0; at < tokens.size(); ++at) {
         REQUIRE(std::abs(out[at] - static_cast<double>(row[tokens[at]])) < 2e-6);
+        if (row[tokens[at]] == 0) REQUIRE(out[at] == 0);
       }
     }
   }
 }
 
 TEST_CASE("replays that compute only what is seen keep the same sets and lose the same") {
-  const Factors source(150, attention(GENERATE(0U, 20U), GENERATE(0.0, 3.0)));
+  const double factor = GENERATE(1.0, 100.0);
+  const Factors source(150, attention(GENERATE(0U, 20U), GENERATE(0.0, 3.0), factor));
   auto request = without_needed("local,sinks,h2o,tova,h2o-mask,random,h2o:rows=raw", "6,10");
   request.scope = GENERATE(Scope::head, Scope::group, Scope::layer);
   request.prefill = GENERATE(Prefill::stream, Prefill::full);
@@ -147,6 +154,16 @@ TEST_CASE("replays that compute only what is seen keep the same sets and lose th
     lost = lost || whole.overall[at].mean > 0.1;
   }
   CHECK(lost);
+}
+
+TEST_CASE("a key that is not finite is refused where a query sees it") {
+  Factors source(60, attention(0, 0));
+  auto plan = plan_replay(source.info(), "t", without_needed("local", "6"));
+  plan.only_visible = true;
+  source.spoil_key({1, 2}, 40);
+  CHECK_THROWS_WITH(replay(source, plan, 1, {}, nullptr),
+                    Catch::Matchers::Contains("t: row 40 of layer 1, head ") &&
+                        Catch::Matchers::Contains("not finite"));
 }
 
 TEST_CASE("only what is seen is computed where that is enough and less") {
