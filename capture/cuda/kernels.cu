@@ -5,6 +5,7 @@
 #include "capture/cuda/device.hpp"
 #include "capture/cuda/elementwise.hpp"
 #include "capture/cuda/record.hpp"
+#include "capture/cuda/recorded_sums.hpp"
 #include "capture/cuda/rms_norm.hpp"
 
 namespace kvreplay::cuda {

@@ -15,6 +15,7 @@
 #include "capture/cuda/elementwise.hpp"
 #include "capture/cuda/memory_plan.hpp"
 #include "capture/cuda/record.hpp"
+#include "capture/cuda/recorded_sums.hpp"
 #include "capture/model.hpp"
 #include "traces/norm.hpp"
 #include "traces/row_recorder.hpp"
@@ -73,44 +74,37 @@ class RowRing : public std::enable_shared_from_this<RowRing<Device>> {
   class Block final : public StoredBlock {
    public:
     Block(std::shared_ptr<RowRing> ring, std::uint32_t layer, RowRange rows)
-        : ring_(std::move(ring)),
-          slot_(ring_->take()),
-          layer_(layer),
-          rows_(rows),
-          layout_(ring_->plan_, rows) {}
-    ~Block() override { ring_->give_back(slot_); }
-    Block(const Block&) = delete;
-    Block& operator=(const Block&) = delete;
+        : loan_(std::move(ring)), layer_(layer), rows_(rows), layout_(plan(), rows) {}
 
-    std::byte* on_device() const { return slot_->on_device.data(); }
+    std::byte* on_device() const { return loan_.slot->on_device.data(); }
     void copy() {
-      copied_ = ring_->device_->download(slot_->on_host.data(), on_device(), layout_.size);
+      copied_ =
+          loan_.ring->device_->download(loan_.slot->on_host.data(), on_device(), layout_.size);
     }
 
     std::span<const StoredRows> wait() override {
       copied_.wait();
-      const TraceInfo& plan = ring_->plan_;
-      const std::uint64_t rows = plan.sampling.count(rows_);
-      const std::uint64_t vectors = std::uint64_t{rows_.size()} * plan.head_size;
-      for (std::uint32_t at = 0; at < plan.heads.size(); ++at) {
+      const std::uint64_t rows = plan().sampling.count(rows_);
+      const std::uint64_t vectors = std::uint64_t{rows_.size()} * plan().head_size;
+      for (std::uint32_t at = 0; at < plan().heads.size(); ++at) {
         StoredRows stored;
         stored.layer = layer_;
-        stored.head = plan.heads[at];
+        stored.head = plan().heads[at];
         stored.rows = rows_;
-        stored.bytes = {slot_->on_host.data() + layout_.main + at * layout_.main_of_head,
+        stored.bytes = {loan_.slot->on_host.data() + layout_.main + at * layout_.main_of_head,
                         layout_.main_of_head};
         stored.lse = floats(layout_.lse, at * rows, rows);
         for (const float sum : floats(layout_.sums, at * rows, rows))
           if (const double error = std::abs(static_cast<double>(sum) - 1);
               is_worse(error, stored.row_sum_error))
             stored.row_sum_error = error;
-        if (brings_keys_and_values(plan, at)) {
-          const std::uint64_t first = kv_slot(plan, at) * vectors;
+        if (brings_keys_and_values(plan(), at)) {
+          const std::uint64_t first = kv_slot(plan(), at) * vectors;
           const auto keys = floats(layout_.keys, first, vectors);
           const auto values = floats(layout_.values, first, vectors);
-          if (plan.encoding == Encoding::factors) stored.shared.keys = keys;
-          if (plan.values) stored.shared.values = values;
-          if (plan.norms) {
+          if (plan().encoding == Encoding::factors) stored.shared.keys = keys;
+          if (plan().values) stored.shared.values = values;
+          if (plan().norms) {
             stored.shared.key_norms = norms(keys);
             stored.shared.value_norms = norms(values);
           }
@@ -121,21 +115,31 @@ class RowRing : public std::enable_shared_from_this<RowRing<Device>> {
     }
 
    private:
+    /// A buffer that is somebody's until the loan ends.
+    struct Loan {
+      explicit Loan(std::shared_ptr<RowRing> from) : ring(std::move(from)), slot(ring->take()) {}
+      ~Loan() { ring->give_back(slot); }
+      Loan(const Loan&) = delete;
+      Loan& operator=(const Loan&) = delete;
+      std::shared_ptr<RowRing> ring;
+      const Slot* slot;
+    };
+
+    const TraceInfo& plan() const { return loan_.ring->plan_; }
     std::span<const float> floats(std::uint64_t place, std::uint64_t first,
                                   std::uint64_t count) const {
-      return {reinterpret_cast<const float*>(slot_->on_host.data() + place) + first, count};
+      return {reinterpret_cast<const float*>(loan_.slot->on_host.data() + place) + first, count};
     }
 
     std::span<const float> norms(std::span<const float> vectors) {
-      const std::uint32_t size = ring_->plan_.head_size;
+      const std::uint32_t size = plan().head_size;
       auto& of_them = norms_.emplace_back();
       for (std::size_t at = 0; at < vectors.size(); at += size)
         of_them.push_back(norm(vectors.subspan(at, size)));
       return of_them;
     }
 
-    std::shared_ptr<RowRing> ring_;
-    const Slot* slot_;
+    Loan loan_;  // ends behind the copy
     std::uint32_t layer_;
     RowRange rows_;
     BlockLayout layout_;

@@ -11,6 +11,7 @@
 #include "capture/attention.hpp"
 #include "capture/cuda/attention.hpp"
 #include "capture/cuda/record.hpp"
+#include "capture/cuda/recorded_sums.hpp"
 #include "traces/encoding.hpp"
 
 namespace kvreplay::testing {
