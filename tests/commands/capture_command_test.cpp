@@ -334,7 +334,7 @@ TEST_CASE("the log-probabilities of an interrupted capture are kept") {
       in_quotes(stories / "stories260K.gguf") +
       "--tokens 1 --generate 6000 --ignore-eos --beyond-context --no-record --logprobs" +
       in_quotes(csv) + ">/dev/null 2>" + in_quotes(folder / "err") + "& pid=$!; while [ ! -e" +
-      in_quotes(csv + ".partial") + "]; do sleep 0.01; done; sleep 0.5; kill -INT $pid; wait $pid";
+      in_quotes(csv + ".partial") + "]; do sleep 0.01; done; sleep 1; kill -INT $pid; wait $pid";
   const int status = std::system(command.c_str());
   CHECK(WEXITSTATUS(status) == 130);
   const std::string known = read_text(csv + ".partial");
@@ -351,15 +351,15 @@ TEST_CASE("Ctrl-C leaves the whole rows and says so") {
   const auto stories = shared_or_skip("data/stories260K");
   if (stories.empty()) return;
   const TemporaryFolder folder;
-  // Endless enough: the signal comes as soon as the trace is there.
+  // Endless enough: the signal comes soon after room for the rows is there.
   const auto out = folder / "t.h5";
   const std::string command =
       std::string("'") + KVREPLAY_EXECUTABLE + "' capture --model" +
       in_quotes(stories / "stories260K.gguf") +
       "--tokens 1 --generate 6000 --ignore-eos --beyond-context --layers 0 --heads 0 --out" +
-      in_quotes(out) + ">/dev/null 2>" + in_quotes(folder / "err") + "& pid=$!; while [ ! -e" +
-      in_quotes(out.string() + ".partial") +
-      "]; do sleep 0.01; done; sleep 0.3; kill -INT $pid; wait $pid";
+      in_quotes(out) + ">/dev/null 2>" + in_quotes(folder / "err") +
+      "& pid=$!; while [ 0$(stat -c %s" + in_quotes(out.string() + ".partial") +
+      "2>/dev/null) -lt 1000000 ]; do sleep 0.01; done; sleep 0.3; kill -INT $pid; wait $pid";
   const int status = std::system(command.c_str());
   const std::string err = read_text(folder / "err");
   CHECK(WEXITSTATUS(status) == 130);
