@@ -17,6 +17,14 @@ std::filesystem::path disk_of(const std::filesystem::path& path) {
   return folder_of(partial_of(path));
 }
 
+[[noreturn]] void refuse(const std::string& names, bool several, std::uint64_t needed,
+                         std::uint64_t available, const std::string& advice) {
+  // Rounded apart, so that the two never read the same.
+  throw OutputError(names + (several ? " need" : ": the file needs") + " up to " +
+                    std::to_string((needed + kMegabyte - 1) / kMegabyte) + " MB but the disk has " +
+                    std::to_string(available / kMegabyte) + " MB free; " + advice);
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> free_space(const std::filesystem::path& path) {
@@ -35,14 +43,10 @@ void check_space(std::span<const PlannedFile> files, const std::string& advice) 
     if (!available || ::stat(disk_of(file.path).c_str(), &folder) != 0) continue;
     const std::uint64_t bytes = needed[folder.st_dev] += file.bytes;
     std::string& name = names[folder.st_dev];
-    name += (name.empty() ? "" : " and ") + file.path.string();
+    if (!name.empty()) name += " and ";
+    name += file.path.string();
     if (bytes <= *available) continue;
-    const bool several = name != file.path.string();
-    // Rounded apart, so that the two never read the same.
-    throw OutputError(name + (several ? " need" : ": the file needs") + " up to " +
-                      std::to_string((bytes + kMegabyte - 1) / kMegabyte) +
-                      " MB but the disk has " + std::to_string(*available / kMegabyte) +
-                      " MB free; " + advice);
+    refuse(name, name != file.path.string(), bytes, *available, advice);
   }
 }
 

@@ -143,14 +143,14 @@ class Verifier {
       add(place + ", row " + std::to_string(negative - norms.begin()),
           "the norm of a " + of + " is negative");
     const std::size_t size = info.head_size;
-    for (std::size_t row = 0; row < norms.size() && !vectors.empty(); ++row) {
-      const float found = norm(vectors.subspan(row * size, size));
-      if (std::abs(found - norms[row]) <= 1e-6F * found) continue;
-      add(place + ", row " + std::to_string(row), "the norm of the " + of + " is " +
-                                                      text(norms[row]) + ", and the " + of +
-                                                      " has " + text(found));
-      return;
-    }
+    if (vectors.empty()) return;
+    const auto found = [&](std::size_t row) { return norm(vectors.subspan(row * size, size)); };
+    std::size_t row = 0;
+    while (row < norms.size() && std::abs(found(row) - norms[row]) <= 1e-6F * found(row)) ++row;
+    if (row == norms.size()) return;
+    add(place + ", row " + std::to_string(row), "the norm of the " + of + " is " +
+                                                    text(norms[row]) + " where it should be " +
+                                                    text(found(row)));
   }
 
   void check_rows(HeadSlot slot, RowRange range, std::span<const float> rows) {

@@ -218,4 +218,34 @@ TEST_CASE("norms of a capture are those of its keys and values") {
   CHECK(rows.keys({0, 2}).empty());
 }
 
+TEST_CASE("policies that go by keys alone are replayed on some rows as on all") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  const std::string options = "--encoding factors --values --norms";
+  REQUIRE(capture(stories, folder / "all.h5", options).exit_code == 0);
+  REQUIRE(
+      capture(stories, folder / "some.h5", options + " --rows-from 41 --rows-every 16").exit_code ==
+      0);
+  const auto kept = [&](const std::string& trace) {
+    const auto run = run_kvreplay("simulate " + in_shell(folder / trace) +
+                                  " --policy knorm,keydiff,lagkv --budget 30 --layers 3 --heads 2 "
+                                  "--overwrite --sets " +
+                                  in_shell(folder / "sets"));
+    REQUIRE(run.exit_code == 0);
+    return read_text(folder / "sets");
+  };
+  const std::string all = kept("all.h5");
+  std::istringstream some(kept("some.h5"));
+  std::string line;
+  std::getline(some, line);
+  std::size_t lines = 0;
+  for (; std::getline(some, line); ++lines) CHECK(all.find(line + "\n") != std::string::npos);
+  CHECK(lines == 3 * 9);  // rows 41, 57, ... 169
+  const auto quest = run_kvreplay("simulate " + in_shell(folder / "some.h5") +
+                                  " --policy quest --budget 30 --csv x.csv");
+  CHECK(quest.exit_code == 2);
+  CHECK_THAT(quest.err, Contains("quest") && Contains("1 row in 16 from row 41 on"));
+}
+
 }  // namespace kvreplay::testing
