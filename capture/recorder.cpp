@@ -149,10 +149,8 @@ double Recorder::take(Buffer& buffer, HeadSlot slot, const AttentionBlock& from,
     buffer.values.assign(values.begin(), values.end());
   }
   if (planned_.norms) {
-    for (std::size_t at = 0; at < std::size_t{from.rows.size()} * size; at += size) {
-      buffer.key_norms.push_back(norm(vectors(from.factors.keys).subspan(at, size)));
-      buffer.value_norms.push_back(norm(vectors(from.values).subspan(at, size)));
-    }
+    take_norms(vectors(from.factors.keys), size, buffer.key_norms);
+    take_norms(vectors(from.values), size, buffer.value_norms);
   }
   return error;
 }

@@ -10,16 +10,6 @@
 namespace kvreplay {
 namespace {
 
-/// Of vectors of `size` numbers.
-std::span<const float> norms_of(std::span<const float> vectors, std::uint32_t size,
-                                std::vector<float>& norms) {
-  norms.clear();
-  for (std::size_t first = 0; first < vectors.size(); first += size) {
-    norms.push_back(norm(vectors.subspan(first, size)));
-  }
-  return norms;
-}
-
 void check_finite(std::span<const float> numbers, std::size_t per_token, const std::string& what,
                   const ReplayPlan& plan, const UnitPlan& unit) {
   const auto bad = std::find_if(numbers.begin(), numbers.end(),
@@ -66,7 +56,9 @@ void UnitVectors::look(const RowSource& source, const ReplayPlan& plan, const Un
   }
   const auto norms = [&](std::span<const float> held, std::span<const float> vectors,
                          std::vector<float>& computed, const std::string& what) {
-    return checked(held.empty() ? norms_of(vectors, size, computed) : held, 1, what);
+    if (!held.empty()) return checked(held, 1, what);
+    take_norms(vectors, size, computed);
+    return checked(computed, 1, what);
   };
   if (some_need(plan, Need::key_norms)) {
     sequence_.key_norms =

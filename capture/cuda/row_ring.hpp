@@ -132,10 +132,8 @@ class RowRing : public std::enable_shared_from_this<RowRing<Device>> {
     }
 
     std::span<const float> norms(std::span<const float> vectors) {
-      const std::uint32_t size = plan().head_size;
       auto& of_them = norms_.emplace_back();
-      for (std::size_t at = 0; at < vectors.size(); at += size)
-        of_them.push_back(norm(vectors.subspan(at, size)));
+      take_norms(vectors, plan().head_size, of_them);
       return of_them;
     }
 

@@ -222,20 +222,20 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   trace_name.reset();  // the recorder takes over
   if (record) recorder.emplace(out, info, overwrite);
   CaptureResult result;
+  const auto keep_and_rethrow = [&]<class Error>(const Error& error) {
+    if (!log_probabilities) throw;
+    throw Error(keep_log_probabilities(*log_probabilities, result, error.what()));
+  };
   try {
     result = capture(*model, *tokenizer, request, record ? &*recorder : nullptr, control, &result);
   } catch (const Interrupted& error) {
-    if (!log_probabilities) throw;
-    throw Interrupted(keep_log_probabilities(*log_probabilities, result, error.what()));
+    keep_and_rethrow(error);
   } catch (const OutputError& error) {
-    if (!log_probabilities) throw;
-    throw OutputError(keep_log_probabilities(*log_probabilities, result, error.what()));
+    keep_and_rethrow(error);
   } catch (const InputError& error) {
-    if (!log_probabilities) throw;
-    throw InputError(keep_log_probabilities(*log_probabilities, result, error.what()));
+    keep_and_rethrow(error);
   } catch (const std::invalid_argument& error) {
-    if (!log_probabilities) throw;
-    throw std::invalid_argument(keep_log_probabilities(*log_probabilities, result, error.what()));
+    keep_and_rethrow(error);
   }
 
   print_result(options, request, result, *tokenizer);
