@@ -16,10 +16,11 @@ TEST_CASE("Ctrl-C leaves results that are marked partial") {
   const TemporaryFolder folder;
   const auto trace = (folder / "t.h5").string();
   const auto out = (folder / "r.h5").string();
-  REQUIRE(run_kvreplay("trace synth --tokens 128 --layers 64 --heads 32 --out '" + trace + "'")
+  REQUIRE(run_kvreplay("trace synth --tokens 128 --layers 2 --heads 1024 --out '" + trace + "'")
               .exit_code == 0);
   // The signal comes some time after the plan is printed: by then some of the many small units are
-  // done, even where sanitizers slow them down, and most are not.
+  // done, even where sanitizers slow them down, and most are not. Layers of many heads: a signal
+  // that falls between two layers is told in other words.
   const std::string script =
       "'" KVREPLAY_EXECUTABLE "' simulate '" + trace +
       "' --policy topk-row,h2o,tova,random --budget 5%:95%:5% --threads 1 --out '" + out + "' >'" +
