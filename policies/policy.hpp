@@ -87,6 +87,13 @@ struct Setting {
   const HeadVectors* vectors = nullptr;
 };
 
+/// The rule of many policies: once the cache is over capacity, the token leaves whose weights in
+/// the rows that saw it have the lowest sum, added row by row; of equals the oldest.
+struct LowestSum {
+  std::uint32_t sinks = 0;   ///< first tokens of the sequence that never leave
+  std::uint32_t recent = 0;  ///< newest tokens, the current one included, that cannot leave
+};
+
 /// What the host must know of a policy.
 struct Traits {
   std::uint32_t capacity = 0;           ///< most tokens held after a step
@@ -99,6 +106,9 @@ struct Traits {
   bool leaves_room = false;             ///< may give up or not choose a token that it had room for
   bool recent_before = false;           ///< its `recent` counts tokens before token i, not i itself
   bool whole_prompt = false;            ///< by definition, whatever Setting::prefill says
+  /// Where the policy is no more than this, of weights in the form `rows`, a host that replays many
+  /// budgets at once may follow it by itself.
+  std::optional<LowestSum> lowest_sum = {};
   std::uint64_t history_bytes = 0;  ///< held of past rows at most, beside some numbers per token
   std::string parameters = {};      ///< as resolved for this budget, "heavy=54:recent=55"
 };

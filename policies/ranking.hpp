@@ -46,6 +46,7 @@ struct Ranked {
   RowForm rows = RowForm::none;
   std::string parameters = {};
   std::uint64_t history_bytes = 0;  ///< as in Traits
+  bool by_sum = false;              ///< of all rows, as in LowestSum
 };
 
 /// The most tokens that a ranking has at once: a newcomer comes on top of the budget, and a prompt

@@ -214,7 +214,12 @@ Ranked ranked_by_score(std::string_view policy, const Arguments& arguments, cons
     return {std::make_unique<WindowRanking>(score), score.rows, text,
             WindowRanking::bytes(score, most_held(setting))};
   }
-  return {std::make_unique<AccumulatedRanking>(score), score.rows, text};
+  const bool by_sum = score.form == Score::Form::sum && score.shape == Score::Shape::identity &&
+                      !score.half && score.first_row == 0;
+  return {.ranking = std::make_unique<AccumulatedRanking>(score),
+          .rows = score.rows,
+          .parameters = text,
+          .by_sum = by_sum};
 }
 
 }  // namespace kvreplay

@@ -13,16 +13,9 @@ namespace kvreplay {
 Cell::Cell(const ReplayPlan& plan, const CellPlan& cell)
     : plan_(plan),
       cell_(cell),
-      metrics_(plan),
-      first_measured_(first_measured(plan, cell)),
       full_rows_(full_rows(plan, cell.traits)),
       clock_(plan.cost),
-      samples_(metrics_.no_samples()) {
-  if (plan.bins > 0) {
-    bin_.assign(samples_.begin(),
-                samples_.begin() + static_cast<std::ptrdiff_t>(metrics_.stepwise()));
-  }
-}
+      samples_(plan, cell) {}
 
 void Cell::start(std::size_t unit, std::span<const double> column_sums,
                  const HeadVectors::Sequence& vectors) {
@@ -38,15 +31,13 @@ void Cell::start(std::size_t unit, std::span<const double> column_sums,
   kept_.clear(plan_.tokens);
   evicted_.clear();
   before_known_ = true;  // nothing
-  regret_.start(plan_.tokens, plan_.regrets() ? plan_.needed.size() : 0);
-  for (auto& samples : samples_) samples.clear();
-  for (auto& samples : bin_) samples.clear();
+  samples_.start();
   zero_mass_rows_ = 0;
 }
 
 void Cell::step(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace) {
   evicted_.clear();
-  counts_ = i >= first_measured_ && plan_.sampling.holds(i);
+  samples_.begin(i);
   if (vectors_) vectors_->let_in(i + 1);
   if (cache_) {
     step_cache(i, rows, workspace);
@@ -54,14 +45,6 @@ void Cell::step(std::uint32_t i, std::span<const RowView> rows, Workspace& works
     step_choice(i, rows, workspace);
   }
   if (plan_.cost) measure_cost();
-}
-
-void Cell::finish() {
-  if (!plan_.regrets()) return;
-  for (std::size_t rule = 0; rule < plan_.needed.size(); ++rule) {
-    auto& regret = samples_[metrics_.regret(rule)];
-    regret.add_zeros(regret_.evictions() - regret.count());
-  }
 }
 
 void Cell::step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace) {
@@ -81,7 +64,7 @@ void Cell::step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace&
     cache_->observe({i, kept_.tokens()}, weights);
   }
   if (!traits.evicts_first ? i + 1 >= full_rows_ : i + 1 == full_rows_) evict(i);
-  if (measures(i)) {
+  if (samples_.measured()) {
     const auto left = std::count_if(evicted_.begin(), evicted_.end(),
                                     [i](std::uint32_t token) { return token != i; });
     measure_set(i, visible, held_before == 0 ? 0 : static_cast<double>(left) / held_before);
@@ -97,12 +80,12 @@ std::span<const double> Cell::attend(std::uint32_t i, std::span<const RowView> r
   const bool shared = rows.size() > 1;
   if (form != RowForm::none && shared) std::fill(shared_weights.begin(), shared_weights.end(), 0.0);
   for (const RowView& row : rows) {
-    if (sees_all && measures(i)) measure_whole_row(row);
+    if (sees_all && samples_.measured()) samples_.add_whole_row(row);
     double sum = row.sum;
-    if (!sees_all && (measures(i) || form != RowForm::none)) {
+    if (!sees_all && (samples_.measured() || form != RowForm::none)) {
       sum = row.gather(kept_.tokens(), workspace.row, weights.data());
-      if (measures(i)) {
-        measure_row(i, row, sum);
+      if (samples_.measured()) {
+        samples_.add_row(i, row, sum, kept_.bits());
         if (plan_.values) measure_output(row, weights, sum, workspace.output);
       }
     } else if (form != RowForm::none) {
@@ -126,7 +109,8 @@ std::span<const double> Cell::attend(std::uint32_t i, std::span<const RowView> r
 
 void Cell::evict(std::uint32_t i) {
   // What leaves a prompt that was attended in full is first missed by the step behind it.
-  const bool counts = counts_ || (i + 1 == full_rows_ && i + 1 >= first_measured_);
+  const bool counts =
+      samples_.counts() || (i + 1 == full_rows_ && i + 1 >= samples_.first_measured());
   const auto victim = [&] {
     const PolicyClock::Lap lap(clock_);
     return cache_->victim({i, kept_.tokens()});
@@ -138,7 +122,7 @@ void Cell::evict(std::uint32_t i) {
                              " at step " + std::to_string(i));
     }
     evicted_.push_back(kept_.erase(*slot));
-    if (counts) regret_.evicted(i, evicted_.back());
+    if (counts) samples_.evicted(i, evicted_.back());
     const PolicyClock::Lap lap(clock_);
     cache_->dropped(*slot);
   }
@@ -182,7 +166,7 @@ void Cell::step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace
     choice_->observe({i, kept_.tokens()}, weights);
   }
   kept_.erase(Slot{visible - 1});
-  if (measures(i)) {
+  if (samples_.measured()) {
     const double share = held_before == 0 ? 0 : static_cast<double>(left) / held_before;
     measure_set(i, visible, before_known_ ? std::optional(share) : std::nullopt);
   }
@@ -212,60 +196,24 @@ void Cell::check_choice(std::uint32_t i, std::span<const std::uint32_t> chosen) 
   }
 }
 
-void Cell::add(std::size_t metric, double sample) {
-  if (counts_) samples_[metric].add(sample);
-  if (!bin_.empty()) bin_[metric].add(sample);
-}
-
-void Cell::measure_row(std::uint32_t i, const RowView& row, double visible_sum) {
-  // Relative to the row's own sum: rows in half precision sum to 1 only within 1e-3, and a set that
-  // holds every token must lose exactly nothing.
-  const double loss = row.sum > 0 ? (row.sum - visible_sum) / row.sum : 0;
-  add(Metrics::mass_loss(), std::max(0.0, loss));
-  for (std::size_t rule = 0; rule < row.needed.size(); ++rule) {
-    if (row.needed_sizes[rule] == 0) continue;
-    const std::uint32_t missing = kept_.bits().missing(row.needed[rule]);
-    add(Metrics::miss(rule), static_cast<double>(missing) / row.needed_sizes[rule]);
-    if (missing == 0 || !plan_.regrets()) continue;  // what was evicted is not visible
-    regret_.look(rule, i, row.needed[rule], [&](std::uint32_t delay) {
-      samples_[metrics_.regret(rule)].add(1);
-      samples_[metrics_.delay(rule)].add(delay);
-    });
-  }
-}
-
 void Cell::measure_output(const RowView& row, std::span<const double> weights, double visible_sum,
                           std::span<double> output) {
   mix_values(weights, kept_.tokens(), row.values, visible_sum, output);
-  add(metrics_.output_error(), output_error(output, row.output));
-}
-
-void Cell::measure_whole_row(const RowView& row) {
-  add(Metrics::mass_loss(), 0);
-  if (plan_.values) add(metrics_.output_error(), 0);
-  for (std::size_t rule = 0; rule < row.needed.size(); ++rule) {
-    if (row.needed_sizes[rule] != 0) add(Metrics::miss(rule), 0);
-  }
-}
-
-void Cell::measure_set(std::uint32_t i, std::uint32_t visible, std::optional<double> turnover) {
-  add(metrics_.kept(), kept_.size());
-  add(metrics_.visible(), visible);
-  if (turnover) add(metrics_.turnover(), *turnover);
-  if (kept_.size() > 0) add(metrics_.age(), i - kept_.mean_token());
+  samples_.add_output_error(output_error(output, row.output));
 }
 
 void Cell::measure_cost() {
   const double spent = clock_.taken();
-  if (!counts_) return;
-  samples_[metrics_.cost()].add(spent);
+  if (!samples_.counts()) return;
+  const std::size_t metric = samples_.metrics().cost();
+  samples_.add_counted(metric, spent);
   const auto bytes = cache_ ? cache_->state_bytes() : choice_->state_bytes();
-  if (bytes) samples_[metrics_.cost() + 1].add(static_cast<double>(*bytes));
+  if (bytes) samples_.add_counted(metric + 1, static_cast<double>(*bytes));
 }
 
 void Cell::measure_union(std::uint32_t i, std::span<Cell> heads) {
-  Cell& first = heads.front();
-  if (!first.counts_) return;
+  CellSamples& first = heads.front().samples_;
+  if (!first.counts()) return;
   std::uint32_t tokens = 0;
   for (std::size_t word = 0; word <= i / 64; ++word) {
     std::uint64_t bits = 0;
@@ -275,12 +223,11 @@ void Cell::measure_union(std::uint32_t i, std::span<Cell> heads) {
   double held = 0;  // over the heads
   for (const Cell& head : heads) held += head.kept_.size();
   constexpr double kBytesOfKeyAndValue = 2 * 2;  // fp16
-  const std::size_t metric = first.metrics_.unions();
-  first.samples_[metric].add(tokens);
-  if (first.plan_.head_size > 0) {
-    first.samples_[metric + 1].add(tokens * kBytesOfKeyAndValue * first.plan_.head_size);
-  }
-  if (held > 0) first.samples_[metric + 2].add(tokens * static_cast<double>(heads.size()) / held);
+  const std::size_t metric = first.metrics().unions();
+  first.add_counted(metric, tokens);
+  const std::uint32_t head_size = heads.front().plan_.head_size;
+  if (head_size > 0) first.add_counted(metric + 1, tokens * kBytesOfKeyAndValue * head_size);
+  if (held > 0) first.add_counted(metric + 2, tokens * static_cast<double>(heads.size()) / held);
 }
 
 }  // namespace kvreplay

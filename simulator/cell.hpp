@@ -9,13 +9,11 @@
 #include <vector>
 
 #include "policies/policy.hpp"
+#include "simulator/cell_samples.hpp"
 #include "simulator/kept_set.hpp"
-#include "simulator/metrics.hpp"
 #include "simulator/plan.hpp"
 #include "simulator/policy_clock.hpp"
-#include "simulator/regret.hpp"
 #include "simulator/row_views.hpp"
-#include "simulator/samples.hpp"
 
 namespace kvreplay {
 
@@ -44,15 +42,14 @@ class Cell {
   /// `rows` are row i of the unit's heads, i = 0, 1, 2, ... in turn; none where the trace does not
   /// hold it: then nothing is measured, and a choice that takes the row is not made.
   void step(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace);
-  /// After the last step: what was never needed again is known now.
-  void finish();
+  /// After the last step.
+  void finish() { samples_.finish(); }
   /// The union of the sets that the heads of a group hold after step i, into the samples of the
   /// first.
   static void measure_union(std::uint32_t i, std::span<Cell> heads);
 
-  std::span<const Samples> samples() const { return samples_; }
-  /// Of the stepwise metrics, where the plan has bins: of all steps since this was last emptied.
-  std::span<Samples> bin() { return bin_; }
+  std::span<const Samples> samples() const { return samples_.samples(); }
+  std::span<Samples> bin() { return samples_.bin(); }  ///< see CellSamples
   /// Rows without visible mass, which could not be renormalised and added 0 to every score.
   std::uint64_t zero_mass_rows() const { return zero_mass_rows_; }
 
@@ -60,10 +57,6 @@ class Cell {
   std::span<const std::uint32_t> evicted() const { return evicted_; }  ///< at the last step
 
  private:
-  bool measures(std::uint32_t i) const {
-    return plan_.sampling.holds(i) && (i >= first_measured_ || !bin_.empty());
-  }
-  void add(std::size_t metric, double sample);
   void step_cache(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace);
   void step_choice(std::uint32_t i, std::span<const RowView> rows, Workspace& workspace);
   /// Query i sees the kept tokens: measures that, and returns what the policy may observe of it.
@@ -73,17 +66,15 @@ class Cell {
   std::span<const double> pool(std::span<const RowView> rows, Workspace& workspace) const;
   void evict(std::uint32_t i);
   void check_choice(std::uint32_t i, std::span<const std::uint32_t> chosen) const;
-  void measure_row(std::uint32_t i, const RowView& row, double visible_sum);
   void measure_output(const RowView& row, std::span<const double> weights, double visible_sum,
                       std::span<double> output);
-  void measure_whole_row(const RowView& row);
-  void measure_set(std::uint32_t i, std::uint32_t visible, std::optional<double> turnover);
+  void measure_set(std::uint32_t i, std::uint32_t visible, std::optional<double> turnover) {
+    samples_.add_set(i, kept_.size(), kept_.sum(), visible, turnover);
+  }
   void measure_cost();
 
   const ReplayPlan& plan_;
   const CellPlan& cell_;
-  Metrics metrics_;
-  std::uint32_t first_measured_;
   std::uint32_t full_rows_;  // rows of the prompt that see all before them
   // What the policy may see; behind a pointer of its own because cells move and it must not.
   std::unique_ptr<HeadVectors> vectors_;
@@ -93,11 +84,8 @@ class Cell {
   TokenBits before_;           // what a RowChoice saw at the step before
   bool before_known_ = false;  // whether it chose at the step before
   std::vector<std::uint32_t> evicted_;
-  Regret regret_;
   PolicyClock clock_;
-  bool counts_ = false;  // the step belongs to the steps that statistics are over
-  std::vector<Samples> samples_;
-  std::vector<Samples> bin_;
+  CellSamples samples_;
   std::uint64_t zero_mass_rows_ = 0;
 };
 

@@ -23,12 +23,12 @@ Collector::Collector(const ReplayPlan& plan)
   for (auto& layer : layers_) layer.units_left = layer.units.size();
 }
 
-void Collector::add(std::size_t unit, std::span<const Cell* const> cells) {
+void Collector::add(std::size_t unit, std::span<const Measured> cells) {
   std::vector<Summary> summaries;
   std::vector<Sums> sums;
-  for (const Cell* cell : cells) {
+  for (const Measured& cell : cells) {
     for (std::size_t metric = 0; metric < metrics_.size(); ++metric) {
-      const Samples& samples = cell->samples()[metric];
+      const Samples& samples = cell.samples[metric];
       if (details_units(plan_)) {
         summaries.push_back(metrics_.of_groups(metric) ? Summary() : samples.summary());
       }
@@ -42,8 +42,8 @@ void Collector::add(std::size_t unit, std::span<const Cell* const> cells) {
   if (plan_.detail != Detail::overall && layer.samples.empty()) layer.samples = new_samples();
   auto total = (plan_.detail == Detail::overall ? overall_ : layer.samples).begin();
   for (std::size_t cell = 0; cell < cells.size(); ++cell) {
-    outcome_.zero_mass_rows[cell] += cells[cell]->zero_mass_rows();
-    for (const auto& samples : cells[cell]->samples()) {
+    outcome_.zero_mass_rows[cell] += cells[cell].zero_mass_rows;
+    for (const auto& samples : cells[cell].samples) {
       (total++)->merge_histogram(samples.histogram());
     }
   }

@@ -5,8 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "simulator/cell.hpp"
+#include "simulator/metrics.hpp"
 #include "simulator/replay.hpp"
+#include "simulator/samples.hpp"
 
 namespace kvreplay {
 
@@ -19,8 +20,13 @@ class Collector {
  public:
   explicit Collector(const ReplayPlan& plan);
 
-  /// `cells` are the plan's cells on this unit.
-  void add(std::size_t unit, std::span<const Cell* const> cells);
+  /// What a cell measured on a unit.
+  struct Measured {
+    std::span<const Samples> samples;
+    std::uint64_t zero_mass_rows = 0;
+  };
+  /// `cells` are the plan's.
+  void add(std::size_t unit, std::span<const Measured> cells);
   /// `series` is left out.
   ReplayOutcome finish();
 

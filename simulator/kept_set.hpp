@@ -77,8 +77,7 @@ class KeptSet {
   std::span<const std::uint32_t> tokens() const { return tokens_; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(tokens_.size()); }
   const TokenBits& bits() const { return bits_; }
-  /// Of a set that is not empty.
-  double mean_token() const { return static_cast<double>(sum_) / tokens_.size(); }
+  std::uint64_t sum() const { return sum_; }  ///< of the tokens
 
  private:
   std::vector<std::uint32_t> tokens_;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 
+#include "simulator/budget_lanes.hpp"
 #include "simulator/cell.hpp"
 #include "simulator/collector.hpp"
 #include "simulator/pooled_rows.hpp"
@@ -31,20 +32,31 @@ bool needs_column_sums(const ReplayPlan& plan) {
 /// Replays units, one after another or those of a group side by side; one per thread.
 class Worker {
  public:
-  /// `series` may be null. `parallel`: whether cells may run on the arena's other threads.
-  Worker(const RowSource& source, const ReplayPlan& plan, Series* series, bool parallel)
+  /// `series` may be null. `threads`: of the arena, on which cells may run.
+  Worker(const RowSource& source, const ReplayPlan& plan, Series* series, std::size_t threads)
       : source_(source),
         plan_(plan),
         series_(series),
-        parallel_(parallel),
+        parallel_(threads > 1),
         together_(plan.units_together()),
         unit_rows_(source, plan),
         column_sums_(together_),
         vectors_(together_),
         workspaces_(plan) {
-    cells_.reserve(plan.cells.size() * together_);
-    for (const auto& cell : plan.cells) {
-      for (std::size_t unit = 0; unit < together_; ++unit) cells_.emplace_back(plan, cell);
+    std::vector<std::size_t> in_lanes;
+    for (std::size_t cell = 0; cell < plan.cells.size(); ++cell) {
+      (BudgetLanes::serve(plan, plan.cells[cell]) ? in_lanes : by_themselves_).push_back(cell);
+    }
+    cells_.reserve(by_themselves_.size() * together_);
+    for (const std::size_t cell : by_themselves_) {
+      for (std::size_t unit = 0; unit < together_; ++unit) {
+        cells_.emplace_back(plan, plan.cells[cell]);
+      }
+    }
+    for (std::size_t part = 0; part < std::min(threads, in_lanes.size()); ++part) {
+      std::vector<std::size_t> some;
+      for (std::size_t at = part; at < in_lanes.size(); at += threads) some.push_back(in_lanes[at]);
+      lanes_.emplace_back(plan, some);
     }
     for (std::size_t unit = 0; unit < together_; ++unit) views_.emplace_back(plan);
     std::size_t heads = 0;
@@ -66,13 +78,13 @@ class Worker {
       values[at] = source_.values(units[at / heads].heads[at % heads]);
     }
     for (std::uint32_t next = 0; next < plan_.tokens;) {
-      const RowRange slab = rows_from(next, plan_.tokens, kSlabValues / slabs.size());
+      const RowRange slab = whole_tiles(rows_from(next, plan_.tokens, kSlabValues / slabs.size()));
       for (std::size_t at = 0; at < slabs.size() && !plan_.only_visible; ++at) {
         slabs[at] = source_.rows(units[at / heads].heads[at % heads], slab, scratch_[at]);
       }
       for (std::uint32_t row = slab.first; row < slab.last;) {
         if (watch.stopped()) return false;
-        const RowRange block = rows_from(row, slab.last, kBlockValues / slabs.size());
+        const RowRange block = whole_tiles(rows_from(row, slab.last, kBlockValues / slabs.size()));
         for (std::size_t unit = 0; unit < together_; ++unit) {
           if (plan_.only_visible) {
             views_[unit].look_at_factors(units[unit], source_, block);
@@ -83,21 +95,36 @@ class Worker {
                             plan_.values ? std::span(values).subspan(unit * heads, heads)
                                          : std::span<const std::span<const float>>());
         }
-        for_each_cell([&](std::size_t cell) { step(cell, block, workspaces_.local()); });
+        for_each_task([&](std::size_t task) {
+          if (task < lanes_.size()) {
+            step_lanes(lanes_[task], block);
+          } else {
+            step(task - lanes_.size(), block, workspaces_.local());
+          }
+        });
         row = block.last;
       }
       next = slab.last;
       watch.rows_done(slab.size() * slabs.size());
     }
     for (auto& cell : cells_) cell.finish();
+    for (auto& lanes : lanes_) lanes.finish();
     return true;
   }
 
-  /// The plan's cells on the unit that is `place` behind the first of the last run.
-  std::vector<const Cell*> cells_of(std::size_t place) const {
-    std::vector<const Cell*> cells;
-    for (std::size_t at = place; at < cells_.size(); at += together_) cells.push_back(&cells_[at]);
-    return cells;
+  /// What the plan's cells measured on the unit that is `place` behind the first of the last run.
+  std::vector<Collector::Measured> measured(std::size_t place) const {
+    std::vector<Collector::Measured> measured(plan_.cells.size());
+    for (std::size_t at = 0; at < by_themselves_.size(); ++at) {
+      const Cell& cell = cells_[at * together_ + place];
+      measured[by_themselves_[at]] = {cell.samples(), cell.zero_mass_rows()};
+    }
+    for (const auto& lanes : lanes_) {
+      for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+        measured[lanes.cell(lane)] = {lanes.samples(lane).samples(), lanes.zero_mass_rows(lane)};
+      }
+    }
+    return measured;
   }
 
  private:
@@ -121,45 +148,72 @@ class Worker {
       const std::size_t unit = at % together_;
       cells_[at].start(first_unit_ + unit, column_sums_[unit], vectors_[unit].sequence());
     }
+    for (auto& lanes : lanes_) lanes.start();
     return true;
   }
 
+  /// As many rows as lanes take together, or several times that, where there are lanes.
+  RowRange whole_tiles(RowRange rows) const {
+    if (lanes_.empty()) return rows;
+    const auto tiles =
+        std::max<std::uint32_t>(1, static_cast<std::uint32_t>(rows.size()) / kTileRows);
+    return {rows.first, std::min(rows.first + tiles * kTileRows, plan_.tokens)};
+  }
+
   template <class Use>
-  void for_each_cell(Use use) {
+  void for_each_task(Use use) {
+    const std::size_t tasks = lanes_.size() + by_themselves_.size();
     if (!parallel_) {
-      for (std::size_t cell = 0; cell < plan_.cells.size(); ++cell) use(cell);
+      for (std::size_t task = 0; task < tasks; ++task) use(task);
       return;
     }
     // Isolated, or a thread that waits here might begin with other units.
-    tbb::this_task_arena::isolate(
-        [&] { tbb::parallel_for(std::size_t{0}, plan_.cells.size(), use); });
+    tbb::this_task_arena::isolate([&] { tbb::parallel_for(std::size_t{0}, tasks, use); });
   }
 
-  void step(std::size_t cell, RowRange block, Workspace& workspace) {
-    const auto units = std::span(cells_).subspan(cell * together_, together_);
-    std::uint32_t bin = plan_.bins > 0 ? bin_of(block.first) : 0;
+  /// `at`: of those by themselves.
+  void step(std::size_t at, RowRange block, Workspace& workspace) {
+    const std::size_t cell = by_themselves_[at];
+    const auto units = std::span(cells_).subspan(at * together_, together_);
     for (std::uint32_t i = block.first; i < block.last; ++i) {
       for (std::size_t unit = 0; unit < together_; ++unit) {
         units[unit].step(i, views_[unit].row(i), workspace);
-        if (sets_ != nullptr && plan_.sampling.holds(i)) {
-          (*sets_)[unit * plan_.cells.size() + cell] +=
-              sets_line(plan_.cells[cell], plan_.units[first_unit_ + unit], i,
-                        units[unit].evicted(), units[unit].kept());
-        }
+        if (logs(i)) log(unit, cell, i, units[unit].evicted(), units[unit].kept());
       }
       if (plan_.unions) Cell::measure_union(i, units);
-      if (series_ == nullptr || i + 1 < bin_at(plan_, bin).last) continue;
+      if (!ends_bin(i)) continue;
       for (std::size_t unit = 0; unit < together_; ++unit) {
-        series_->add(first_unit_ + unit, cell, bin, units[unit].bin());
+        end_bin(unit, cell, i, units[unit].bin());
       }
-      ++bin;
     }
   }
 
-  std::uint32_t bin_of(std::uint32_t step) const {
-    std::uint32_t bin = 0;
-    while (bin_at(plan_, bin).last <= step) ++bin;
-    return bin;
+  void step_lanes(BudgetLanes& lanes, RowRange block) {
+    const auto after = [&](std::size_t lane, std::uint32_t i) {
+      const std::size_t cell = lanes.cell(lane);
+      if (logs(i)) {
+        std::vector<std::uint32_t> evicted;
+        if (const auto token = lanes.evicted(lane)) evicted.push_back(*token);
+        log(0, cell, i, evicted, lanes.kept(lane, i));
+      }
+      if (ends_bin(i)) end_bin(0, cell, i, lanes.samples(lane).bin());
+    };
+    const bool watched = sets_ != nullptr || series_ != nullptr;
+    lanes.step(block, views_[0], watched ? after : BudgetLanes::AfterStep());
+  }
+
+  bool logs(std::uint32_t i) const { return sets_ != nullptr && plan_.sampling.holds(i); }
+  void log(std::size_t unit, std::size_t cell, std::uint32_t i,
+           std::span<const std::uint32_t> evicted, std::span<const std::uint32_t> kept) {
+    (*sets_)[unit * plan_.cells.size() + cell] +=
+        sets_line(plan_.cells[cell], plan_.units[first_unit_ + unit], i, evicted, kept);
+  }
+
+  bool ends_bin(std::uint32_t i) const {
+    return series_ != nullptr && i + 1 == bin_at(plan_, bin_of(plan_, i)).last;
+  }
+  void end_bin(std::size_t unit, std::size_t cell, std::uint32_t i, std::span<Samples> samples) {
+    series_->add(first_unit_ + unit, cell, bin_of(plan_, i), samples);
   }
 
   const RowSource& source_;
@@ -169,7 +223,9 @@ class Worker {
   std::size_t together_;  // units
   std::size_t first_unit_ = 0;
   std::vector<std::string>* sets_ = nullptr;
-  std::vector<Cell> cells_;  // by cell, then unit
+  std::vector<std::size_t> by_themselves_;  // numbers of the cells that are no lanes
+  std::vector<Cell> cells_;                 // of those, by cell, then unit
+  std::vector<BudgetLanes> lanes_;          // of the others; a thread's share each
   PooledRows unit_rows_;
   std::vector<std::vector<double>> column_sums_;  // by unit
   std::vector<UnitVectors> vectors_;              // by unit
@@ -205,12 +261,14 @@ ReplayOutcome replay(const RowSource& source, const ReplayPlan& plan, unsigned t
   const auto work = [&] {
     std::optional<Worker> worker;
     for (std::size_t portion = next_portion++; portion < portions; portion = next_portion++) {
-      if (!worker) worker.emplace(source, plan, series ? &*series : nullptr, portions < threads);
+      if (!worker) {
+        worker.emplace(source, plan, series ? &*series : nullptr, portions < threads ? threads : 1);
+      }
       std::vector<std::string> lines(plan.cells.size() * together);
       const std::size_t first = portion * together;
       if (!worker->run(first, watch, sets != nullptr ? &lines : nullptr)) return;
       for (std::size_t unit = 0; unit < together; ++unit) {
-        collector.add(first + unit, worker->cells_of(unit));
+        collector.add(first + unit, worker->measured(unit));
         if (series) series->done(first + unit);
         if (sets != nullptr) {
           sets->add(first + unit,
@@ -262,9 +320,11 @@ std::uint64_t estimated_bytes(const ReplayPlan& plan, unsigned threads) {
   for (const auto& cell : plan.cells) counts += histogram_bytes(plan, cell);
   const std::uint64_t measured = counts * (workers * together + 1 + (by_layer ? open : 0)) +
                                  metrics * sizeof(Sums) * (open * per_layer + layers);
-  // Kept sets, scores and what regret remembers.
+  // Kept sets, scores and what regret remembers; rows as doubles, and scores where nothing has
+  // left.
   std::uint64_t remembered = cells * (20 * n + (n * plan.needed.size() + 7) / 8);
   for (const auto& cell : plan.cells) remembered += cell.traits.history_bytes;
+  remembered += std::min<std::uint64_t>(threads, cells) * (kTileRows + 2) * 8 * n;
   const std::uint64_t scratch = workers * (2 * kSlabValues * sizeof(float) + together * remembered);
   const std::uint64_t places = 1 + (by_layer ? layers : 0) + (details_units(plan) ? units : 0);
   return measured + scratch + series_bytes(plan, threads) +

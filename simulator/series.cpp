@@ -14,6 +14,11 @@ Bin bin_at(const ReplayPlan& plan, std::uint32_t bin) {
   return {edge(bin), edge(std::uint64_t{bin} + 1)};
 }
 
+std::uint32_t bin_of(const ReplayPlan& plan, std::uint32_t step) {
+  // The last bin whose edge, rounded down, is no later.
+  return static_cast<std::uint32_t>(((step + 1ULL) * plan.bins - 1) / plan.tokens);
+}
+
 Series::Series(const ReplayPlan& plan) : plan_(plan), metrics_(Metrics(plan).stepwise()) {
   const std::vector<Samples> of_cell = Metrics(plan).no_samples();
   for (std::size_t at = 0; at < plan.cells.size() * plan.bins; ++at) {

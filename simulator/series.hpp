@@ -22,6 +22,8 @@ struct Bin {
 };
 /// Bin number `bin` of the plan's: as even as they come.
 Bin bin_at(const ReplayPlan& plan, std::uint32_t bin);
+/// The number of the bin that a step falls into.
+std::uint32_t bin_of(const ReplayPlan& plan, std::uint32_t step);
 
 /// Gathers bins of units that run side by side. Sums are added unit by unit in the plan's order, so
 /// they are the same however the units ran.

@@ -1,4 +1,4 @@
-// Runs one cell step by step on rows in memory, so that tests see every kept set and sample.
+// Runs cells step by step on rows in memory, so that tests see every kept set and sample.
 #pragma once
 
 #include <memory>
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "simulator/budget_lanes.hpp"
 #include "simulator/cell.hpp"
 #include "simulator/pooled_rows.hpp"
 #include "simulator/unit_vectors.hpp"
@@ -34,6 +35,28 @@ inline ReplayRequest request_for(const std::string& policies, const std::string&
   return request;
 }
 
+/// Tells what each step adds to samples.
+class StepSamples {
+ public:
+  /// In all since the last call.
+  std::vector<std::optional<double>> next(std::span<const Samples> samples) {
+    sums_.resize(samples.size());
+    counts_.resize(samples.size());
+    std::vector<std::optional<double>> added(samples.size());
+    for (std::size_t metric = 0; metric < samples.size(); ++metric) {
+      const Samples& now = samples[metric];
+      if (now.count() > counts_[metric]) added[metric] = now.sum() - sums_[metric];
+      sums_[metric] = now.sum();
+      counts_[metric] = now.count();
+    }
+    return added;
+  }
+
+ private:
+  std::vector<double> sums_;
+  std::vector<std::uint64_t> counts_;
+};
+
 /// All steps of the plan's cell `cell` on its unit `unit`.
 inline std::vector<Step> all_steps(const RowSource& source, const ReplayPlan& plan,
                                    std::size_t cell = 0, std::size_t unit = 0) {
@@ -60,21 +83,41 @@ inline std::vector<Step> all_steps(const RowSource& source, const ReplayPlan& pl
   if (plan.vectors) vectors.look(source, plan, heads);
   stepped.start(unit, column_sums, vectors.sequence());
   std::vector<Step> steps;
-  std::vector<double> sums(stepped.samples().size(), 0);
-  std::vector<std::uint64_t> counts(sums.size(), 0);
+  StepSamples samples;
   for (std::uint32_t i = 0; i < plan.tokens; ++i) {
     stepped.step(i, views.row(i), workspace);
-    Step step{{stepped.evicted().begin(), stepped.evicted().end()},
-              {stepped.kept().begin(), stepped.kept().end()},
-              {}};
-    for (std::size_t metric = 0; metric < sums.size(); ++metric) {
-      const auto& samples = stepped.samples()[metric];
-      step.metrics.emplace_back();
-      if (samples.count() > counts[metric]) step.metrics.back() = samples.sum() - sums[metric];
-      sums[metric] = samples.sum();
-      counts[metric] = samples.count();
-    }
-    steps.push_back(step);
+    steps.push_back({{stepped.evicted().begin(), stepped.evicted().end()},
+                     {stepped.kept().begin(), stepped.kept().end()},
+                     samples.next(stepped.samples())});
+  }
+  return steps;
+}
+
+/// All steps of all cells of the plan, which serve as lanes, on its unit `unit`; `rows_at_once` of
+/// them at a time.
+inline std::vector<std::vector<Step>> lane_steps(
+    const RowSource& source, const ReplayPlan& plan, std::size_t unit = 0,
+    const LaneKernels& kernels = *lane_kernels().front(), std::uint32_t rows_at_once = 20) {
+  std::vector<std::size_t> cells(plan.cells.size());
+  for (std::size_t cell = 0; cell < cells.size(); ++cell) cells[cell] = cell;
+  BudgetLanes lanes(plan, cells, kernels);
+  RowViews views(plan);
+  std::vector<float> scratch;
+  const std::vector<std::span<const float>> slab = {
+      source.rows(plan.units.at(unit).heads.at(0), {0, plan.tokens}, scratch)};
+  std::vector<std::vector<Step>> steps(cells.size());
+  std::vector<StepSamples> samples(cells.size());
+  const auto after = [&](std::size_t lane, std::uint32_t) {
+    const auto i = static_cast<std::uint32_t>(steps[lane].size());
+    Step step{{}, lanes.kept(lane, i), samples[lane].next(lanes.samples(lane).samples())};
+    if (const auto token = lanes.evicted(lane)) step.evicted.push_back(*token);
+    steps[lane].push_back(step);
+  };
+  lanes.start();
+  for (std::uint32_t first = 0; first < plan.tokens; first += rows_at_once) {
+    const RowRange rows{first, std::min(first + rows_at_once, plan.tokens)};
+    views.look(plan.units[unit], slab, 0, rows);
+    lanes.step(rows, views, after);
   }
   return steps;
 }

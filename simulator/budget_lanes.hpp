@@ -1,0 +1,114 @@
+// Replays many budgets of the policies that go by the lowest sum (policies/policy.hpp, LowestSum)
+// on one head, a few rows at a time: each row is loaded once for all of them.
+//
+// A lane is one cell. Rows come in tiles of eight. At the start of a tile every lane sums all eight
+// over what it holds; of what it evicts within the tile it takes the weights out of the later sums.
+// Scores are added up by words of 64 tokens and lag behind: as they never fall, the least score of
+// a word at any earlier row is a bound from below, and only the words whose bound is the lowest are
+// brought up to a row to find what leaves there. At the end of the tile all are.
+// Until its cache is full a lane has lost nothing, and all have the same scores: those are computed
+// once.
+#pragma once
+
+#include <tbb/cache_aligned_allocator.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "simulator/cell_samples.hpp"
+#include "simulator/kept_set.hpp"
+#include "simulator/lane_kernels.hpp"
+#include "simulator/plan.hpp"
+#include "simulator/row_views.hpp"
+
+namespace kvreplay {
+
+class BudgetLanes {
+ public:
+  /// Whether a cell can be a lane: its policy goes by the lowest sum, over single heads of which
+  /// all rows are held and nothing is measured that takes the policy or the weights of its tokens.
+  static bool serve(const ReplayPlan& plan, const CellPlan& cell);
+
+  /// `cells` are numbers of cells of the plan that serve; the plan outlives the lanes.
+  BudgetLanes(const ReplayPlan& plan, std::span<const std::size_t> cells,
+              const LaneKernels& kernels = *lane_kernels().front());
+
+  /// Forgets everything.
+  void start();
+  /// Of lane `lane` at step i, for the caller.
+  using AfterStep = std::function<void(std::size_t lane, std::uint32_t i)>;
+  /// `views` look at the rows of one head. Rows come in turn. `after`, where given, is called for
+  /// each of the rows of a lane in turn.
+  void step(RowRange rows, const RowViews& views, const AfterStep& after = {});
+  /// After the last step.
+  void finish();
+
+  std::size_t size() const { return lanes_.size(); }
+  std::size_t cell(std::size_t lane) const { return lanes_[lane].cell; }  ///< its number
+  CellSamples& samples(std::size_t lane) { return lanes_[lane].samples; }
+  const CellSamples& samples(std::size_t lane) const { return lanes_[lane].samples; }
+  /// As Cell::zero_mass_rows().
+  std::uint64_t zero_mass_rows(std::size_t lane) const { return lanes_[lane].zero_mass_rows; }
+
+  /// Within AfterStep, of its lane and step: the kept set, and what left.
+  std::vector<std::uint32_t> kept(std::size_t lane, std::uint32_t i) const;
+  std::optional<std::uint32_t> evicted(std::size_t lane) const { return lanes_[lane].evicted; }
+
+ private:
+  template <class Number>
+  using Aligned = std::vector<Number, tbb::cache_aligned_allocator<Number>>;
+
+  struct Lane {
+    Lane(const ReplayPlan& plan, std::size_t number);
+
+    std::size_t cell;
+    std::uint32_t capacity;
+    LowestSum rule;
+    bool renormalised;
+    bool holds_all;  // then nobody asks what its rows would come to
+    CellSamples samples;
+    std::uint64_t zero_mass_rows = 0;
+    std::optional<std::uint32_t> evicted = {};  // at the last step
+
+    // All that follows means something from the tile on in which the cache is over capacity.
+    bool filled = false;
+    std::uint32_t size = 0;                     // tokens held
+    std::uint64_t token_sum = 0;                // of their numbers
+    TokenBits held = {};                        // those of the tile that are still to come, too
+    Aligned<double> scores = {};                // by token; infinity: never leaves, or has left
+    Aligned<double> least = {};                 // by word: no score of its candidates is below
+    std::vector<std::uint8_t> added = {};       // by word: rows of the tile that are in its scores
+    std::array<double, kTileRows> scales{};     // by row of the tile, as all these:
+    std::array<double, kTileRows> held_sums{};  // over what is held at the tile's start
+    std::array<double, kTileRows> visible_sums{};  // less what has left since
+    Aligned<double> partial_sums = {};             // see LaneKernels
+  };
+
+  void step_tile(RowRange rows, const RowViews& views, const AfterStep& after);
+  void load_tile(RowRange rows, const RowViews& views);
+  void fill(Lane& lane, RowRange rows) const;
+  void sum_held(RowRange rows);
+  void step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view) const;
+  double visible_sum(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view) const;
+  void evict(Lane& lane, std::uint32_t i, std::uint32_t row) const;
+  /// Adds the rows up to `last` of the tile to a word's scores; candidates are tokens below
+  /// `candidates`.
+  void bring_up(Lane& lane, std::size_t word, std::uint32_t last, std::uint32_t candidates) const;
+  void end_tile(RowRange rows, const RowViews& views);
+  RowTile tile_at(std::size_t word, std::uint32_t row = 0) const {
+    return {tile_.rows + row * tile_.stride + word * kWordTokens, tile_.stride, tile_.size - row};
+  }
+
+  const ReplayPlan& plan_;
+  const LaneKernels& kernels_;
+  std::vector<Lane> lanes_;
+  Aligned<double> rows_;
+  RowTile tile_;
+  std::array<Aligned<double>, 2> unevicted_;  // scores of raw and renormalised rows if nothing left
+};
+
+}  // namespace kvreplay

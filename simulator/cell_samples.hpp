@@ -1,0 +1,73 @@
+// What one cell measures on one unit, step by step; see simulator/metrics.hpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "simulator/kept_set.hpp"
+#include "simulator/metrics.hpp"
+#include "simulator/plan.hpp"
+#include "simulator/regret.hpp"
+#include "simulator/row_views.hpp"
+#include "simulator/samples.hpp"
+
+namespace kvreplay {
+
+class CellSamples {
+ public:
+  /// Both outlive the object.
+  CellSamples(const ReplayPlan& plan, const CellPlan& cell);
+
+  /// Forgets everything.
+  void start();
+  /// What follows is of step i.
+  void begin(std::uint32_t i) {
+    held_ = plan_.sampling.holds(i);
+    counts_ = held_ && i >= first_measured_;
+  }
+  /// Whether the step is measured at all, and whether statistics go over it.
+  bool measured() const { return counts_ || (held_ && !bin_.empty()); }
+  bool counts() const { return counts_; }
+  std::uint32_t first_measured() const { return first_measured_; }
+
+  /// Of a step that is measured: of a row, `visible_sum` of which falls on what the query sees;
+  /// `held` are these tokens, and maybe later ones.
+  void add_row(std::uint32_t i, const RowView& row, double visible_sum, const TokenBits& held);
+  /// Of a row that sees everything.
+  void add_whole_row(const RowView& row);
+  void add_output_error(double error) { add(metrics_.output_error(), error); }
+  /// The set after the step and how many tokens were visible in it. `turnover`: none where it is
+  /// not known.
+  void add_set(std::uint32_t i, std::uint32_t kept, std::uint64_t sum_of_tokens,
+               std::uint32_t visible, std::optional<double> turnover);
+  /// An eviction that statistics go over.
+  void evicted(std::uint32_t i, std::uint32_t token) { regret_.evicted(i, token); }
+  /// Of a step that counts.
+  void add_counted(std::size_t metric, double sample) { samples_[metric].add(sample); }
+  /// After the last step: what was never needed again is known now.
+  void finish();
+
+  const Metrics& metrics() const { return metrics_; }
+  std::span<const Samples> samples() const { return samples_; }
+  /// Of the stepwise metrics, where the plan has bins: of all steps since this was last emptied.
+  std::span<Samples> bin() { return bin_; }
+
+ private:
+  void add(std::size_t metric, double sample) {
+    if (counts_) samples_[metric].add(sample);
+    if (!bin_.empty()) bin_[metric].add(sample);
+  }
+
+  const ReplayPlan& plan_;
+  Metrics metrics_;
+  std::uint32_t first_measured_;
+  Regret regret_;
+  bool held_ = false;    // by the trace
+  bool counts_ = false;  // the step belongs to the steps that statistics are over
+  std::vector<Samples> samples_;
+  std::vector<Samples> bin_;
+};
+
+}  // namespace kvreplay
