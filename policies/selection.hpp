@@ -17,6 +17,9 @@ namespace kvreplay {
 template <class Weight>
 class Selection {
  public:
+  /// The order of addition must not decide whether a sum is reached: it may fall short by this.
+  static constexpr double kSlack = 1e-12;
+
   /// The smallest of the largest weights, and how many of them equal it: the others are above it.
   struct Rank {
     Weight weight;
@@ -59,10 +62,11 @@ class Selection {
   }
 
   /// Of the fewest of the largest weights whose sum reaches `sum`; of all weights above 0 where
-  /// their sum falls short of it; of none where sum <= 0.
-  Rank reaching(std::span<const Weight> weights, double sum) {
+  /// their sum falls short of it; of none where sum <= 0. `already`: of the sum, by weights that
+  /// are larger than these.
+  Rank reaching(std::span<const Weight> weights, double sum, double already = 0) {
     if (!(sum > 0)) return {std::numeric_limits<Weight>::infinity(), 0};
-    sum *= 1 - 1e-12;  // the order of addition must not decide
+    sum = sum * (1 - kSlack) - already;
     find_buckets(weights);
     masses_.fill(0);
     for (std::size_t i = 0; i < weights.size(); ++i) masses_[buckets_[i]] += weights[i];

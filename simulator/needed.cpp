@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstring>
+#include <functional>
+#include <iterator>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -63,29 +68,82 @@ NeededRule parse_rule(std::string_view text) {
   return rule;
 }
 
-/// Bits of the tokens for which `needed(weight)` holds.
-template <class Predicate>
-void mark_where(std::span<const float> row, std::span<std::uint64_t> words, Predicate needed) {
+constexpr std::size_t kWord = 64;
+
+/// Bits of the weights that are at least `least`.
+void mark_at_least(std::span<const float> row, float least, std::span<std::uint64_t> words) {
   std::fill(words.begin(), words.end(), 0);
-  for (std::size_t first = 0, word = 0; first < row.size(); first += 64, ++word) {
-    const std::size_t count = std::min<std::size_t>(64, row.size() - first);
-    const float* const weights = row.data() + first;
+  const float* const weights = row.data();
+  const std::size_t whole = row.size() / kWord;
+  for (std::size_t word = 0; word < whole; ++word) {
+    // First as bytes, which is vector code, then eight of them at once become bits.
+    std::array<std::uint8_t, kWord> in;
+    for (std::size_t i = 0; i < kWord; ++i) in[i] = weights[kWord * word + i] >= least ? 1 : 0;
     std::uint64_t bits = 0;
-    for (std::size_t bit = 0; bit < count; ++bit) {
-      bits |= std::uint64_t{needed(weights[bit])} << bit;
+    for (std::size_t byte = 0; byte < 8; ++byte) {
+      std::uint64_t eight = 0;
+      std::memcpy(&eight, in.data() + 8 * byte, 8);
+      bits |= (eight * 0x0102040810204080U >> 56) << (8 * byte);
     }
     words[word] = bits;
   }
+  for (std::size_t j = kWord * whole; j < row.size(); ++j) {
+    words[whole] |= std::uint64_t{weights[j] >= least} << (j % kWord);
+  }
+}
+
+constexpr std::size_t kLanes = 16;  // independent results, so that loops become vector code
+
+float largest_of(std::span<const float> row) {
+  const float* const weights = row.data();
+  std::array<float, kLanes> largest{};
+  std::size_t i = 0;
+  for (; i + kLanes <= row.size(); i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      largest[lane] = largest[lane] < weights[i + lane] ? weights[i + lane] : largest[lane];
+    }
+  }
+  for (; i < row.size(); ++i) largest[0] = std::max(largest[0], weights[i]);
+  return *std::max_element(largest.begin(), largest.end());
+}
+
+/// Of the weights that are at least `least`.
+double sum_at_least(std::span<const float> row, float least) {
+  const float* const weights = row.data();
+  std::array<double, kLanes> sums{};
+  std::size_t i = 0;
+  for (; i + kLanes <= row.size(); i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const float weight = weights[i + lane];
+      sums[lane] += static_cast<double>(weight >= least ? weight : 0.0F);
+    }
+  }
+  for (; i < row.size(); ++i) sums[0] += weights[i] >= least ? weights[i] : 0.0F;
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+float above(float weight) {
+  return std::nextafter(weight, std::numeric_limits<float>::infinity());
 }
 
 void mark_rank(std::span<const float> row, std::span<std::uint64_t> words,
                Selection<float>::Rank rank) {
-  mark_where(row, words, [&](float weight) { return weight > rank.weight; });
+  mark_at_least(row, above(rank.weight), words);
   for (std::size_t token = row.size(); rank.equals > 0;) {
     --token;
     if (row[token] == rank.weight) {
-      words[token / 64] |= std::uint64_t{1} << (token % 64);
+      words[token / kWord] |= std::uint64_t{1} << (token % kWord);
       --rank.equals;
+    }
+  }
+}
+
+/// Appends the weights of the tokens in `words`.
+void collect(std::span<const float> row, std::span<const std::uint64_t> words,
+             std::vector<float>& weights) {
+  for (std::size_t word = 0; word < words.size(); ++word) {
+    for (std::uint64_t bits = words[word]; bits != 0; bits &= bits - 1) {
+      weights.push_back(row[kWord * word + static_cast<std::size_t>(std::countr_zero(bits))]);
     }
   }
 }
@@ -143,31 +201,89 @@ std::vector<NeededRule> parse_needed(std::string_view text) {
   }
 }
 
-void NeededFinder::mark(const NeededRule& rule, std::span<const float> row, double sum,
-                        std::span<std::uint64_t> words) {
+void NeededFinder::look(std::span<const float> row, double sum) {
+  row_ = row;
+  sum_ = sum;
+  largest_.resize((row.size() + kWord - 1) / kWord);
+  for (std::size_t word = 0; word < largest_.size(); ++word) {
+    largest_[word] =
+        largest_of(row.subspan(kWord * word, std::min(kWord, row.size() - kWord * word)));
+  }
+}
+
+void NeededFinder::mark(const NeededRule& rule, std::span<std::uint64_t> words) {
   switch (rule.kind) {
     case NeededRule::Kind::threshold: {
-      const double cut = rule.fraction * *std::max_element(row.begin(), row.end());
+      const double cut = rule.fraction * *std::max_element(largest_.begin(), largest_.end());
       // The smallest float that is not below the cut, so that the comparison is exact in float.
-      auto least = static_cast<float>(cut);
-      if (least < cut) least = std::nextafter(least, std::numeric_limits<float>::infinity());
-      mark_where(row, words, [least](float weight) { return weight >= least; });
-      return;
+      const auto least = static_cast<float>(cut);
+      return mark_at_least(row_, least < cut ? above(least) : least, words);
     }
-    case NeededRule::Kind::top: {
-      const auto count = std::min<std::size_t>(rule.count, row.size());
-      mark_rank(row, words, selection_.kth_largest(row, static_cast<std::uint32_t>(count)));
-      return;
-    }
+    case NeededRule::Kind::top:
+      return mark_rank(row_, words, top(rule.count));
     case NeededRule::Kind::mass:
-      mark_rank(row, words, selection_.reaching(row, rule.fraction * sum));
-      return;
-    case NeededRule::Kind::mean: {
-      const float mean = stored(encoding_, 1.0 / static_cast<double>(row.size()));
-      mark_where(row, words, [mean](float weight) { return weight > mean; });
-      return;
-    }
+      return mark_rank(row_, words, mass(rule.fraction));
+    case NeededRule::Kind::mean:
+      return mark_at_least(row_, above(stored(encoding_, 1.0 / static_cast<double>(row_.size()))),
+                           words);
   }
+}
+
+NeededFinder::Rank NeededFinder::top(std::uint32_t count) {
+  count = static_cast<std::uint32_t>(std::min<std::size_t>(count, row_.size()));
+  if (count > largest_.size()) return selection_.kth_largest(row_, count);
+  // So many words hold a weight as large as this, so that no smaller one is among the largest.
+  some_ = largest_;
+  std::nth_element(some_.begin(), some_.begin() + (count - 1), some_.end(), std::greater<>());
+  const float least = some_[count - 1];
+  some_.clear();
+  for (std::size_t word = 0; word < largest_.size(); ++word) {
+    if (largest_[word] < least) continue;
+    const auto weights = row_.subspan(kWord * word, std::min(kWord, row_.size() - kWord * word));
+    std::copy_if(weights.begin(), weights.end(), std::back_inserter(some_),
+                 [least](float weight) { return weight >= least; });
+  }
+  const auto last = some_.begin() + (count - 1);
+  std::nth_element(some_.begin(), last, some_.end(), std::greater<>());
+  const auto larger =
+      std::count_if(some_.begin(), last, [last](float weight) { return weight > *last; });
+  return {*last, count - static_cast<std::uint32_t>(larger)};
+}
+
+NeededFinder::Rank NeededFinder::mass(double fraction) {
+  const auto known = std::find_if(crossings_.begin(), crossings_.end(),
+                                  [&](const auto& one) { return one.first == fraction; });
+  const double wanted = fraction * sum_;
+  std::optional<Rank> rank;
+  if (known != crossings_.end()) rank = mass_near(known->second, wanted);
+  if (!rank) rank = selection_.reaching(row_, wanted);
+  if (known != crossings_.end()) {
+    known->second = rank->weight;
+  } else {
+    crossings_.emplace_back(fraction, rank->weight);
+  }
+  return *rank;
+}
+
+std::optional<NeededFinder::Rank> NeededFinder::mass_near(float crossing, double wanted) {
+  constexpr float kReach = 1.1F;
+  const float low = crossing / kReach;
+  const float high = crossing * kReach;
+  if (!(low > 0 && std::isfinite(high) && wanted > 0)) return std::nullopt;
+  const double sure = sum_at_least(row_, high);
+  if (!(sure < wanted * (1 - 2 * Selection<float>::kSlack))) return std::nullopt;
+
+  const std::size_t words = largest_.size();
+  bits_.resize(2 * words);
+  const auto near = std::span(bits_).first(words);
+  const auto too_high = std::span(bits_).last(words);
+  mark_at_least(row_, low, near);
+  mark_at_least(row_, high, too_high);
+  for (std::size_t word = 0; word < words; ++word) near[word] &= ~too_high[word];
+  some_.clear();
+  collect(row_, near, some_);
+  if (!(sure + std::accumulate(some_.begin(), some_.end(), 0.0) > wanted)) return std::nullopt;
+  return selection_.reaching(some_, wanted, sure);
 }
 
 }  // namespace kvreplay

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "policies/selection.hpp"
@@ -32,19 +34,34 @@ struct NeededRule {
 /// valid.
 std::vector<NeededRule> parse_needed(std::string_view text);
 
-/// Marks needed tokens as bits, token j in bit j % 64 of word j / 64. Keeps scratch space.
+/// Marks needed tokens as bits, token j in bit j % 64 of word j / 64. Of one head, row after row:
+/// where the last row's mass lay is where the next one's is looked for first. Keeps scratch space.
 class NeededFinder {
  public:
   /// `encoding`: how the weights were stored.
   explicit NeededFinder(Encoding encoding) : encoding_(encoding) {}
 
-  /// `row` holds the i + 1 weights of query i, none negative, `sum` their sum. `words` holds
-  /// row.size() / 64 + 1 words or more and is overwritten.
-  void mark(const NeededRule& rule, std::span<const float> row, double sum,
-            std::span<std::uint64_t> words);
+  /// Forgets the rows so far: another head follows.
+  void start() { crossings_.clear(); }
+  /// `row` holds the i + 1 weights of query i, none negative, `sum` their sum; it is what mark()
+  /// goes by until the next call.
+  void look(std::span<const float> row, double sum);
+  /// `words` holds row.size() / 64 + 1 words or more and is overwritten.
+  void mark(const NeededRule& rule, std::span<std::uint64_t> words);
 
  private:
+  using Rank = Selection<float>::Rank;
+  Rank top(std::uint32_t count);
+  Rank mass(double fraction);
+  std::optional<Rank> mass_near(float crossing, double wanted);
+
   Encoding encoding_;
+  std::span<const float> row_;
+  double sum_ = 0;
+  std::vector<float> largest_;  // of every 64 tokens of the row
+  std::vector<float> some_;     // weights that are looked into
+  std::vector<std::uint64_t> bits_;
+  std::vector<std::pair<double, float>> crossings_;  // by fraction: the last row's smallest needed
   Selection<float> selection_;
 };
 

@@ -10,8 +10,7 @@
 
 namespace kvreplay {
 
-RowViews::RowViews(const ReplayPlan& plan)
-    : plan_(plan), first_measured_(plan.tokens), finder_(plan.encoding) {
+RowViews::RowViews(const ReplayPlan& plan) : plan_(plan), first_measured_(plan.tokens) {
   if (plan.bins > 0) first_measured_ = 0;
   for (const auto& cell : plan.cells) {
     first_measured_ = std::min(first_measured_, first_measured(plan, cell));
@@ -60,6 +59,10 @@ void RowViews::look(const UnitPlan& unit, std::span<const std::span<const float>
   const std::size_t rules = plan_.needed.size();
   const std::size_t words = block.last / 64 + 1;  // of the longest row's bits
   views_.resize(block.size() * heads_);
+  finders_.resize(heads_, NeededFinder(plan_.encoding));
+  if (block.first == 0) {
+    for (auto& finder : finders_) finder.start();
+  }
   needed_.resize(views_.size() * rules * words);
   for (std::size_t at = 0; at < views_.size(); ++at) {
     const auto i = block.first + static_cast<std::uint32_t>(at / heads_);
@@ -76,9 +79,10 @@ void RowViews::look(const UnitPlan& unit, std::span<const std::span<const float>
       view.output.resize(plan_.head_size);
       mix_values(view.weights, view.values, view.sum, view.output);
     }
+    if (rules > 0) finders_[head].look(view.weights, view.sum);
     for (std::size_t rule = 0; rule < rules; ++rule) {
       const auto bits = std::span(needed_).subspan((at * rules + rule) * words, i / 64 + 1);
-      finder_.mark(plan_.needed[rule], view.weights, view.sum, bits);
+      finders_[head].mark(plan_.needed[rule], bits);
       view.needed[rule] = bits;
       for (const auto word : bits) {
         view.needed_sizes[rule] += static_cast<std::uint32_t>(std::popcount(word));

@@ -61,7 +61,7 @@ class RowViews {
   std::size_t heads_ = 0;
   std::vector<RowView> views_;  // by row, then head
   std::vector<std::uint64_t> needed_;
-  NeededFinder finder_;
+  std::vector<NeededFinder> finders_;  // by head
 };
 
 }  // namespace kvreplay
