@@ -141,10 +141,13 @@ std::vector<std::uint32_t> tokens_of(std::string_view policy, const std::vector<
   }
   if (sum > budget.tokens) {
     throw std::invalid_argument("policy " + std::string(policy) + ": " + listed(given) +
-                                " exceed the budget of " + std::to_string(budget.tokens) +
-                                (budget.tokens == 1 ? " token" : " tokens") +
-                                "; lower them, give shares of the budget below 1, or raise "
-                                "the budget");
+                                (given.size() == 1 ? " exceeds" : " exceed") + " the budget of " +
+                                std::to_string(budget.tokens) +
+                                (budget.tokens == 1 ? " token" : " tokens") + "; lower " +
+                                (given.size() == 1 ? "it, give a share of the budget, 0.5,"
+                                                   : "them, give shares of the budget that add up "
+                                                     "to at most 1,") +
+                                " or raise the budget");
   }
   const auto find = [&](auto wanted) {
     return static_cast<std::size_t>(std::find_if(claims.begin(), claims.end(), wanted) -

@@ -27,8 +27,9 @@ const PolicyEntry& find_policy(std::string_view name) {
   }
   const auto nearest = nearest_name(name, names);
   throw std::invalid_argument("unknown policy \"" + std::string(name) + "\"" +
-                              (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?") +
-                              " (policies: " + list + ")");
+                              (nearest.empty() ? " (policies: " + list + ")"
+                                               : ", did you mean \"" + nearest + "\"? " +
+                                                     "(`kvreplay policies` lists all)"));
 }
 
 PolicyRequest parse_policy(std::string_view text) {

@@ -61,7 +61,8 @@ void check_needs(const PolicyRequest& request, const ReplayPlan& plan, const Tra
       scopes += (scopes.empty() ? "--scope " : " or ") + std::string(name(scope));
     }
     throw std::invalid_argument("policy " + policy.name + " is defined for " + scopes +
-                                " only, not for --scope " + std::string(name(plan.scope)));
+                                " only, not for --scope " + std::string(name(plan.scope)) +
+                                (plan.scope == Scope::head ? ", the default" : ""));
   }
 }
 

@@ -117,7 +117,10 @@ struct TraceReader::State {
 
   void read_attributes() {
     if (!file.has_attribute("format") || file.text_attribute("format") != schema::kFormat)
-      fail("", "this HDF5 file is not a trace");
+      fail("", "this HDF5 file is not a trace" +
+                   std::string(file.has_attribute("manifest")
+                                   ? "; it holds results, which `kvreplay report` reads"
+                                   : ""));
     const auto version = file.integer_attribute("version", kAnyInteger);
     const bool sampled = version == schema::kSampledVersion;
     if (version != schema::kVersion && !sampled)

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "policies/nearest_name.hpp"
+#include "policies/registry.hpp"
 #include "policies/user_policy.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/exit_codes.hpp"
@@ -162,6 +163,10 @@ std::vector<Command> family(const std::vector<Command>& commands, const std::str
   names.reserve(commands.size());
   for (const auto& command : commands) names.push_back(command.name);
   const std::string nearest = nearest_name(words[0], names);
+  if (registered_policies().contains(words[0])) {
+    throw std::invalid_argument(words[0] + " is a policy: `kvreplay policies " + words[0] +
+                                "` explains it");
+  }
   throw std::invalid_argument("unknown command " + in_quotes(words[0]) +
                               (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?") +
                               " (`kvreplay help` lists all)");

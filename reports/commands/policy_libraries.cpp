@@ -1,6 +1,7 @@
 #include "reports/commands/policy_libraries.hpp"
 
 #include "policies/user_policy.hpp"
+#include "traces/input_file.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -21,7 +22,10 @@ std::vector<std::string> policy_libraries(const po::variables_map& options) {
 }
 
 void load_policy_libraries(const po::variables_map& options) {
-  for (const auto& library : policy_libraries(options)) load_policy_library(library);
+  for (const auto& library : policy_libraries(options)) {
+    if (!library.empty()) static_cast<void>(InputFile(library));  // a file that can be read
+    load_policy_library(library);
+  }
 }
 
 }  // namespace kvreplay::commands

@@ -449,11 +449,14 @@ void print_zero_mass_rows(const ReplayPlan& plan, const ReplayOutcome& outcome) 
   std::string cells;
   for (std::size_t i = 0; i < plan.cells.size(); ++i) {
     if (outcome.zero_mass_rows[i] == 0) continue;
-    cells += (cells.empty() ? "" : ", ") + plan.cells[i].policy.text + " at " +
-             plan.cells[i].budget.text + ": " + grouped(outcome.zero_mass_rows[i]);
+    cells += (cells.empty() ? "" : ", ") + grouped(outcome.zero_mass_rows[i]) + " of " +
+             plan.cells[i].policy.text + " at " + plan.cells[i].budget.text;
   }
   if (!cells.empty()) {
-    std::cout << "\nrows without visible mass, which added 0 to every score: " << cells << "\n";
+    std::cout << wrapped("\n  ",
+                         "rows that gave nothing to the tokens that were kept, and added "
+                         "0 to every score: " +
+                             cells);
   }
 }
 

@@ -31,7 +31,7 @@ constexpr const char* kDetails =
     R"(Reads every row once and shows it to every policy at every budget. At step i the token i arrives,
 query i attends V_i = S_{i-1} and itself, then the policy drops a token if more than k are held;
 S_i is what is left. A policy is name[:key=value]... or parts of the kept set joined by +, such as
-sinks:4+recent:0.5+heavy (kvreplay policies lists both, kvreplay help policies explains them).
+sinks:4+recent:0.5+heavy (kvreplay policies lists both, kvreplay policies NAME explains one).
 
 Budgets are tokens (64), percentages of n (20%) or of the prompt (20%prompt), rounded down but at
 least 1, or inclusive ranges (64:1024:64, 10%:50%:10%). A budget bounds what may be held after a
@@ -175,7 +175,8 @@ void print_tables(const ReplayPlan& plan, const ReplayOutcome& outcome, bool all
                          done_so_far(plan, outcome) + "; what follows is of them only");
   }
   print_table(plan, outcome, "mass_loss",
-              "mean mass_loss = 1 - r, over " + replayed_heads(plan, outcome));
+              "mean mass_loss, the share of attention on tokens that queries do not see, over " +
+                  replayed_heads(plan, outcome));
   if (plan.values) {
     print_table(plan, outcome, "output_error",
                 "mean output_error = |o_V - o| / |o|, over " + replayed_heads(plan, outcome));

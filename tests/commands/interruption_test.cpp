@@ -79,10 +79,10 @@ TEST_CASE(
         "as " +
             file("out") + ".partial, " + file("csv") + ".partial, " + file("sets") + ".partial, " +
             file("series") + ".partial\n");
-  CHECK_THAT(run.out,
-             Contains("\npartial: 5 of 8 heads are done: layer 0, head 0 of layer 1; what "
-                      "follows is of them only\n") &&
-                 Contains("mean mass_loss = 1 - r, over the 5 of 8 heads that are done\n"));
+  CHECK_THAT(run.out, Contains("\npartial: 5 of 8 heads are done: layer 0, head 0 of layer 1; what "
+                               "follows is of them only\n") &&
+                          Contains("mean mass_loss, the share of attention on tokens that queries "
+                                   "do not see, over the 5 of 8 heads that are done\n"));
   for (const auto& kind : kinds) {
     CHECK_THAT(run.out, Contains("wrote " + file(kind) + ".partial\n"));
     CHECK(std::filesystem::exists(file(kind)) == (kind == "csv"));

@@ -27,6 +27,9 @@ TEST_CASE("a wrong word gets one sentence that says what would be right") {
   const auto typo = run_kvreplay("simulat");
   CHECK(typo.exit_code == 2);
   CHECK_THAT(typo.err, Contains("did you mean \"simulate\"?"));
+  const auto policy = run_kvreplay("help h2o");
+  CHECK(policy.exit_code == 2);
+  CHECK_THAT(policy.err, Contains("h2o is a policy: `kvreplay policies h2o` explains it"));
   CHECK(typo.out.empty());
 
   const auto family = run_kvreplay("trace inspect");

@@ -146,6 +146,9 @@ TEST_CASE("simulate and policies take policies from shared libraries") {
   CHECK(losses["h2o-figure"] != losses["fading-attention"]);
   CHECK_THAT(run_kvreplay("policies " + library + "fading-attention").out,
              Contains("old rows counting less") && Contains("a number from 0 to 1; default: 0.98"));
+  const auto missing = bench.simulate("--policy-library '" + bench.path("none.so") + "'");
+  CHECK(missing.exit_code == 3);
+  CHECK_THAT(missing.err, Contains("none.so"));
   const auto wrong = bench.simulate("--policy-library '" + bench.path("t.h5") + "'");
   CHECK(wrong.exit_code == 2);
   CHECK_THAT(wrong.err, Contains("policy library ") && Contains("t.h5: "));

@@ -31,14 +31,14 @@ TEST_CASE("simulate refuses wrong arguments with a sentence") {
   refused("--heads 0-9", "--heads 0-9");
   refused("--scope group --heads 0", "take whole groups or --scope head");
   refused("--scope layer --heads 0", "take all heads or --scope head");
-  refused("--policy sinks:sinks=30 --budget 20", "sinks 30 exceed the budget of 20 tokens");
+  refused("--policy sinks:sinks=30 --budget 20", "sinks 30 exceeds the budget of 20 tokens");
   refused("--scope city", "unknown scope \"city\" (head, group, layer, all)");
   refused("--steps some", "active, decoded, all");
   refused("--needed most", "threshold:F");
   refused("--needed top:4294967296", "the count must be a whole number from 1 to 4294967295");
   refused("--policy local --policy h2o", "more than once; put commas between the entries");
   refused("--policy simlayerkv:window=1e+09", "is not a whole number from 1 to 1000000000\n");
-  refused("--policy h2o:heavy=2 --budget 1", "exceed the budget of 1 token;");
+  refused("--policy h2o:heavy=2 --budget 1", "exceeds the budget of 1 token;");
   refused("--policy recent:0.25+sinks:0.25+heavy:0.25 --budget 1",
           "all come to 0 tokens at a budget of 1; raise it, or give one of them no amount");
   refused("--steps decoded",

@@ -22,7 +22,8 @@ TEST_CASE("simulate writes what it measured and says what ran") {
   CHECK_THAT(run.out, Contains("t.h5: 96 tokens") && Contains("one kept set per query head") &&
                           Contains("25% = 24") && Contains("rounded down") &&
                           Contains("h2o:heavy=8:recent=8:rows=renormalised") &&
-                          Contains("active: i >= k") && Contains("mean mass_loss = 1 - r"));
+                          Contains("active: i >= k") &&
+                          Contains("mean mass_loss, the share of attention"));
   const auto results = read_hdf5_results(bench.path("r.h5"));
   CHECK(!results.partial);
   CHECK_THAT(results.manifest_json, Contains("\"seed\": 0") && Contains("--budget 25%,48"));

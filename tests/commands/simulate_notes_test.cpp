@@ -68,7 +68,8 @@ TEST_CASE("simulate says what budgets, averages and samples are of") {
                  // The plan comes before the prompt is looked at.
                  Contains("memory   up to"));
   CHECK(shares.out.find("  memory   up to") < shares.out.find("  adakv at 7:"));
-  CHECK_THAT(shares.out, Contains("mean mass_loss = 1 - r, over the replayed layers and heads") &&
+  CHECK_THAT(shares.out, Contains("mean mass_loss, the share of attention on tokens that queries "
+                                  "do not see, over the replayed layers and heads") &&
                              Contains("  samples of [1]  ") &&
                              Contains("\n  [1] local\n  [2] adakv\n"
                                       "  measured over different steps: compare with --steps "

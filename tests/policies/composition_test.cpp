@@ -96,7 +96,8 @@ TEST_CASE("what is wrong with a composition is named") {
                     Contains("given twice"));
   CHECK_THROWS_WITH(parameters("sinks:4+recent:5+heavy:6", 10),
                     "policy sinks:4+recent:5+heavy:6: sinks 4, recent 5 and heavy 6 exceed the "
-                    "budget of 10 tokens; lower them, give shares of the budget below 1, or raise "
+                    "budget of 10 tokens; lower them, give shares of the budget that add up to at "
+                    "most 1, or raise "
                     "the budget");
   CHECK_THROWS_WITH(parameters("sinks:0.1+recent:0.1+heavy:0.1", 5), Contains("all come to 0"));
   CHECK_THROWS_WITH(parameters("heavy:0", 5), Contains("heavy comes to 0 tokens"));

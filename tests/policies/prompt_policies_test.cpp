@@ -199,8 +199,8 @@ TEST_CASE("what cannot be is refused in a sentence") {
   CHECK_THROWS_WITH(plan("snapkv:kernel=4", 8),
                     "policy snapkv: kernel=4 is even; give an odd number");
   CHECK_THROWS_WITH(plan("snapkv:kernel=0", 8), Contains("is not a whole number from 1 to 1023"));
-  CHECK_THROWS_WITH(plan("observed:recent=9", 8), Contains("recent 9 exceed the budget of 8"));
-  CHECK_THROWS_WITH(plan("keyformer:recent=9", 8), Contains("recent 9 exceed the budget of 8"));
+  CHECK_THROWS_WITH(plan("observed:recent=9", 8), Contains("recent 9 exceeds the budget of 8"));
+  CHECK_THROWS_WITH(plan("keyformer:recent=9", 8), Contains("recent 9 exceeds the budget of 8"));
   CHECK_THROWS_WITH(plan("keyformer:tau=0", 8), Contains("is not a number from 0.01"));
   CHECK_THROWS_WITH(plan("nacl:drawn=8:sinks=1", 8), Contains("exceed the budget of 8"));
   CHECK_THROWS_WITH(plan("nacl:sinks=4294967295:recent=4294967295", 8),

@@ -35,11 +35,12 @@ std::vector<double> row_read_by(const std::string& code, const TemporaryFolder& 
   return row;
 }
 
-/// One layer, the fourth, of a model with two query heads a KV head.
-void write_factors(const std::filesystem::path& path, RowSampling sampling) {
-  TraceInfo info = plain_info(130, 4, 4, 2);
+/// One layer, the fourth, of a model with three query heads a KV head.
+void write_factors(const std::filesystem::path& path, RowSampling sampling,
+                   const std::vector<std::uint32_t>& recorded) {
+  TraceInfo info = plain_info(130, 4, 9, 3);
   info.layers = {3};
-  info.heads = {0, 1, 2};
+  info.heads = recorded;
   info.attention.resize(1);
   info.attention[0].scale = 0.5;
   info.head_size = 4;
@@ -54,7 +55,8 @@ void write_factors(const std::filesystem::path& path, RowSampling sampling) {
   TraceWriter writer(path, info, true);
   for (std::uint32_t head = 0; head < 3; ++head) {
     const auto queries = numbers(static_cast<float>(head));
-    const auto keys = numbers(head < 2 ? 10.0F : 11.0F);
+    const std::uint32_t kv = recorded[head] / 3;
+    const auto keys = numbers(10 + static_cast<float>(kv));
     std::vector<float> lse(130);
     for (std::uint32_t i = 0; i < 130; ++i) {
       double sum = 0;
@@ -67,7 +69,7 @@ void write_factors(const std::filesystem::path& path, RowSampling sampling) {
       lse[i] = static_cast<float>(std::log(sum));
     }
     KeysAndValues shared;
-    if (head != 1) shared.keys = keys;
+    if (head == 0 || recorded[head - 1] / 3 != kv) shared.keys = keys;
     std::vector<float> held;
     std::vector<float> lse_held;
     for (std::uint32_t i = sampling.first; i < 130; i += sampling.every) {
@@ -151,8 +153,11 @@ TEST_CASE("the h5py lines in FORMAT.md compute a row of factors") {
   const std::size_t fence = document.find("```python\n", document.find("```python\n") + 1);
   REQUIRE(fence != std::string::npos);
   const TemporaryFolder folder;
-  write_factors(folder / "run.h5",
-                GENERATE(RowSampling{}, RowSampling{1, 33}, RowSampling{100, 1}));
+  const auto heads =
+      GENERATE(as<std::vector<std::uint32_t>>{}, std::vector<std::uint32_t>{0, 1, 2},
+               std::vector<std::uint32_t>{4, 6, 8}, std::vector<std::uint32_t>{2, 3, 7});
+  write_factors(folder / "run.h5", GENERATE(RowSampling{}, RowSampling{1, 33}, RowSampling{100, 1}),
+                heads);
   const auto read = row_read_by(code_from(document, fence), folder);
   const TraceReader reader(folder / "run.h5");
   std::vector<float> scratch;
