@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <unordered_map>
+#include <utility>
 
 #include "policies/arguments.hpp"
 #include "traces/quoted.hpp"
@@ -31,8 +33,8 @@ BudgetRequest parse_one(std::string_view text, std::string_view piece) {
                                             std::chars_format::fixed);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
     refuse(piece,
-           "not a count such as 64, a percentage such as 20% or 20%prompt, or a range "
-           "first:last:step such as 10%:50%:10%");
+           "not a count such as 64, a percentage such as 20% or 20%prompt, a range "
+           "first:last:step such as 10%:50%:10%, or all");
   }
   if (!percent && request.amount != std::floor(request.amount)) {
     refuse(piece, "a count of tokens is a whole number; write a percentage of n with a % sign");
@@ -80,6 +82,8 @@ std::string BudgetRequest::text() const {
       return number_text(amount) + "%";
     case Unit::percent_of_prompt:
       return number_text(amount) + "%prompt";
+    case Unit::every:
+      return "all";
   }
   throw std::logic_error("unknown unit of a budget");
 }
@@ -89,7 +93,9 @@ std::vector<BudgetRequest> parse_budgets(std::string_view text) {
   while (true) {
     const auto comma = text.find(',');
     const auto piece = text.substr(0, comma);
-    if (piece.find(':') != std::string_view::npos) {
+    if (piece == "all") {
+      requests.push_back({.unit = BudgetRequest::Unit::every});
+    } else if (piece.find(':') != std::string_view::npos) {
       add_range(piece, requests);
     } else {
       requests.push_back(parse_one(piece, piece));
@@ -104,7 +110,23 @@ std::vector<ResolvedBudget> resolve_budgets(const std::vector<BudgetRequest>& re
                                             std::uint32_t n, std::uint32_t prompt,
                                             std::string_view trace) {
   std::vector<ResolvedBudget> budgets;
+  std::unordered_map<std::uint32_t, std::size_t> places;  // by tokens
+  const auto add = [&](ResolvedBudget budget) {
+    const auto [place, is_new] = places.emplace(budget.budget.tokens, budgets.size());
+    if (is_new) {
+      budgets.push_back(std::move(budget));
+    } else if (auto& known = budgets[place->second]; !budget.of_all) {
+      if (known.text != budget.text) known.same.push_back(budget.text);
+      known.of_all = false;
+    }
+  };
   for (const auto& request : requests) {
+    if (request.unit == BudgetRequest::Unit::every) {
+      for (std::uint32_t k = 1; k <= n; ++k) {
+        add({.text = std::to_string(k), .budget = {k}, .of_all = true});
+      }
+      continue;
+    }
     double tokens = request.amount;
     if (request.unit != BudgetRequest::Unit::tokens) {
       const bool of_prompt = request.unit == BudgetRequest::Unit::percent_of_prompt;
@@ -120,15 +142,7 @@ std::vector<ResolvedBudget> resolve_budgets(const std::vector<BudgetRequest>& re
                                   std::to_string(n) + (n == 1 ? " token of " : " tokens of ") +
                                   std::string(trace) + "; 100% is the most");
     }
-    const Budget budget{static_cast<std::uint32_t>(tokens)};
-    const auto known = std::find_if(budgets.begin(), budgets.end(), [&](const auto& other) {
-      return other.budget.tokens == budget.tokens;
-    });
-    if (known == budgets.end()) {
-      budgets.push_back({request.text(), budget});
-    } else if (known->text != request.text()) {
-      known->same.push_back(request.text());
-    }
+    add({.text = request.text(), .budget = {static_cast<std::uint32_t>(tokens)}});
   }
   return budgets;
 }

@@ -1,6 +1,7 @@
 #include "simulator/plan.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <stdexcept>
 
@@ -387,9 +388,17 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
     if (seeded && !policy.arguments.has("seed")) {
       policy.arguments.set(policy.entry->name, parameters, "seed", std::to_string(request.seed));
     }
+    const std::size_t before = plan.cells.size();
+    std::exception_ptr too_small;
     for (const auto& budget : budgets) {
       CellPlan cell{policy, budget, {}};
-      resolve(plan, cell);
+      try {
+        resolve(plan, cell);
+      } catch (const std::invalid_argument&) {
+        if (!budget.of_all) throw;
+        too_small = std::current_exception();
+        continue;
+      }
       check_prompt(plan, cell.traits, policy.entry->name);
       // What is asked for twice in the same words runs once; other words keep a line of their own,
       // even where they come to the same at this budget.
@@ -399,6 +408,7 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
       });
       if (!known) plan.cells.push_back(std::move(cell));
     }
+    if (plan.cells.size() == before && too_small) std::rethrow_exception(too_small);
   }
   check_rows_held(plan);
   check_measured(plan);

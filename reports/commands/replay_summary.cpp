@@ -9,6 +9,7 @@
 
 #include "policies/parts.hpp"
 #include "reports/comparable.hpp"
+#include "reports/commands/shown_budgets.hpp"
 #include "reports/text_table.hpp"
 #include "simulator/axes.hpp"
 #include "simulator/coverage.hpp"
@@ -18,6 +19,8 @@
 
 namespace kvreplay::commands {
 namespace {
+
+constexpr std::size_t kMostValues = 24;  // of one parameter, that are printed one by one
 
 /// The parameters of one policy over all budgets: "heavy=21/54:recent=22/55:rows=raw".
 std::string merged_parameters(const std::vector<std::string>& parameters) {
@@ -41,6 +44,8 @@ std::string merged_parameters(const std::vector<std::string>& parameters) {
   std::string merged;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     merged += (i == 0 ? "" : ":") + keys[i] + "=";
+    const bool many = values[i].size() > kMostValues;
+    if (many) values[i] = {values[i].front(), "...", values[i].back()};
     for (std::size_t j = 0; j < values[i].size(); ++j) merged += (j == 0 ? "" : "/") + values[i][j];
   }
   return merged;
@@ -123,10 +128,11 @@ std::string asked_budgets(const ReplayPlan& plan) {
     const std::string part = "percent of " + whole + " = " + grouped(tokens) + ", ";
     if (wholes.find(part) == std::string::npos) wholes += part;
   };
-  std::map<std::uint32_t, std::string> budgets;
-  for (const auto& cell : plan.cells) budgets.emplace(cell.budget.budget.tokens, cell.budget.text);
+  const auto budgets = shown_budgets(plan);
+  const std::size_t count = all_budgets(plan).size();
+  if (count > budgets.size()) text = grouped(count) + " budgets, among them ";
   for (const auto& [tokens, asked] : budgets) {
-    text += (text.empty() ? "" : ", ") + asked;
+    text += (tokens == budgets.begin()->first ? "" : ", ") + asked;
     if (asked.find('%') == std::string::npos) continue;
     text += " = " + std::to_string(tokens);
     if (asked.ends_with('%')) {
@@ -325,6 +331,7 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
     common += answer;
   }
   std::cout << "  unless said: " << common << "\n";
+  const auto shown = shown_budgets(plan);
   for (const auto& line : policy_lines(plan)) {
     const auto parameters = merged_parameters(line.parameters);
     std::cout << "  policy   " << line.name
@@ -339,6 +346,7 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
     if (!entry.note.empty() && !as_published)
       std::cout << "           " << printable(entry.note) << "\n";
     for (const auto& [tokens, cell] : line.cells) {
+      if (!shown.contains(tokens)) continue;
       const Traits& traits = plan.cells[cell].traits;
       const std::uint32_t held = traits.capacity;
       if (plan.match == Match::visible) {
@@ -369,8 +377,7 @@ void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::stri
   const auto position =
       static_cast<std::size_t>(std::find(metrics.begin(), metrics.end(), metric) - metrics.begin());
   if (position == metrics.size()) return;
-  std::map<std::uint32_t, std::string> budgets;
-  for (const auto& cell : plan.cells) budgets.emplace(cell.budget.budget.tokens, cell.budget.text);
+  const auto budgets = shown_budgets(plan);
   const auto lines = policy_lines(plan);
   const auto more = shown_more(plan, outcome, lines);
   const bool marks =
