@@ -206,15 +206,15 @@ std::unique_ptr<CachePolicy> composed(Parts parts, Ranked ranked, std::string pa
   }
   if (evicts_first) parameters += (parameters.empty() ? "" : ":") + std::string("evict=before");
   const bool leaves_room = parts.batch > 1;
-  std::optional<LowestSum> lowest_sum;
-  if (ranked.by_sum && !evicts_first && parts.batch == 1 && parts.pinned == 0) {
-    lowest_sum = LowestSum{.sinks = parts.sinks, .recent = parts.recent};
+  std::optional<LowestLeaves> lowest_leaves;
+  if (ranked.by && !evicts_first && parts.batch == 1 && parts.pinned == 0) {
+    lowest_leaves = LowestLeaves{*ranked.by, parts.sinks, parts.recent};
   }
   return std::make_unique<Composition>(std::move(parts), std::move(ranked.ranking),
                                        Traits{.rows = ranked.rows,
                                               .evicts_first = evicts_first,
                                               .leaves_room = leaves_room,
-                                              .lowest_sum = lowest_sum,
+                                              .lowest_leaves = lowest_leaves,
                                               .history_bytes = ranked.history_bytes,
                                               .parameters = std::move(parameters)});
 }

@@ -32,7 +32,8 @@ std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& set
   const Parts parts = heavy_and_recent("h2o-global", arguments, setting.budget);
   return std::make_unique<Composition>(
       parts, std::make_unique<KnownRanking>(setting.column_sums),
-      Traits{.parameters = "heavy=" + std::to_string(parts.ranked) +
+      Traits{.lowest_leaves = LowestLeaves{LowestLeaves::By::column_sum, 0, parts.recent},
+             .parameters = "heavy=" + std::to_string(parts.ranked) +
                            ":recent=" + std::to_string(parts.recent)});
 }
 

@@ -5,7 +5,7 @@ namespace kvreplay {
 namespace {
 
 Ranked oldest(std::string_view, const Arguments&, const Setting&) {
-  return {std::make_unique<AgeRanking>()};
+  return {.ranking = std::make_unique<AgeRanking>(), .by = LowestLeaves::By::age};
 }
 
 const PartRegistration part({.name = "oldest",
@@ -13,8 +13,9 @@ const PartRegistration part({.name = "oldest",
                              .make = &oldest});
 
 std::unique_ptr<CachePolicy> make(const Arguments&, const Setting& setting) {
-  return std::make_unique<Composition>(Parts{.recent = setting.budget.tokens},
-                                       std::make_unique<AgeRanking>(), Traits{});
+  return std::make_unique<Composition>(
+      Parts{.recent = setting.budget.tokens}, std::make_unique<AgeRanking>(),
+      Traits{.lowest_leaves = LowestLeaves{LowestLeaves::By::age}});
 }
 
 const Registration registration({.name = "local",

@@ -87,11 +87,17 @@ struct Setting {
   const HeadVectors* vectors = nullptr;
 };
 
-/// The rule of many policies: once the cache is over capacity, the token leaves whose weights in
-/// the rows that saw it have the lowest sum, added row by row; of equals the oldest.
-struct LowestSum {
+/// The rule of many policies: once the cache is over capacity, the token leaves whose number is the
+/// lowest; of equals the oldest.
+struct LowestLeaves {
+  /// Its place in the sequence, its weight in the last row, the sum of its weights in the rows that
+  /// saw it, added row by row, or in all rows, see Setting::column_sums.
+  enum class By { age, last_weight, sum, column_sum };
+  By by = By::age;
   std::uint32_t sinks = 0;   ///< first tokens of the sequence that never leave
   std::uint32_t recent = 0;  ///< newest tokens, the current one included, that cannot leave
+
+  bool operator==(const LowestLeaves&) const = default;
 };
 
 /// What the host must know of a policy.
@@ -108,7 +114,7 @@ struct Traits {
   bool whole_prompt = false;            ///< by definition, whatever Setting::prefill says
   /// Where the policy is no more than this, of weights in the form `rows`, a host that replays many
   /// budgets at once may follow it by itself.
-  std::optional<LowestSum> lowest_sum = {};
+  std::optional<LowestLeaves> lowest_leaves = {};
   std::uint64_t history_bytes = 0;  ///< held of past rows at most, beside some numbers per token
   std::string parameters = {};      ///< as resolved for this budget, "heavy=54:recent=55"
 };

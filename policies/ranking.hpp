@@ -45,8 +45,8 @@ struct Ranked {
   std::unique_ptr<Ranking> ranking;
   RowForm rows = RowForm::none;
   std::string parameters = {};
-  std::uint64_t history_bytes = 0;  ///< as in Traits
-  bool by_sum = false;              ///< of all rows, as in LowestSum
+  std::uint64_t history_bytes = 0;          ///< as in Traits
+  std::optional<LowestLeaves::By> by = {};  ///< where the rule is no more than that
 };
 
 /// The most tokens that a ranking has at once: a newcomer comes on top of the budget, and a prompt

@@ -219,7 +219,7 @@ Ranked ranked_by_score(std::string_view policy, const Arguments& arguments, cons
   return {.ranking = std::make_unique<AccumulatedRanking>(score),
           .rows = score.rows,
           .parameters = text,
-          .by_sum = by_sum};
+          .by = by_sum ? std::optional(LowestLeaves::By::sum) : std::nullopt};
 }
 
 }  // namespace kvreplay

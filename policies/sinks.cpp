@@ -10,7 +10,8 @@ std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& set
   const Parts parts = sinks_and_recent("sinks", arguments, setting.budget);
   return std::make_unique<Composition>(
       parts, std::make_unique<AgeRanking>(),
-      Traits{.parameters = "sinks=" + std::to_string(parts.sinks) +
+      Traits{.lowest_leaves = LowestLeaves{LowestLeaves::By::age, parts.sinks},
+             .parameters = "sinks=" + std::to_string(parts.sinks) +
                            ":recent=" + std::to_string(parts.recent)});
 }
 

@@ -21,7 +21,9 @@ class LastRowRanking final : public NumberRanking {
 };
 
 Ranked last(std::string_view, const Arguments&, const Setting&) {
-  return {std::make_unique<LastRowRanking>(), RowForm::renormalised};
+  return {.ranking = std::make_unique<LastRowRanking>(),
+          .rows = RowForm::renormalised,
+          .by = LowestLeaves::By::last_weight};
 }
 
 const PartRegistration part({.name = "last",

@@ -39,7 +39,8 @@ bool BudgetLanes::serve(const ReplayPlan& plan, const CellPlan& cell) {
   const bool single_heads =
       std::all_of(plan.units.begin(), plan.units.end(),
                   [](const UnitPlan& unit) { return unit.heads.size() == 1; });
-  return cell.traits.lowest_sum && single_heads && cell.unit_tokens.empty() &&
+  const auto& rule = cell.traits.lowest_leaves;
+  return rule && rule->by == LowestLeaves::By::sum && single_heads && cell.unit_tokens.empty() &&
          plan.sampling.all() && full_rows(plan, cell.traits) == 0 && !plan.only_visible &&
          !plan.values && !plan.unions && !plan.cost;
 }
@@ -47,7 +48,7 @@ bool BudgetLanes::serve(const ReplayPlan& plan, const CellPlan& cell) {
 BudgetLanes::Lane::Lane(const ReplayPlan& plan, std::size_t number)
     : cell(number),
       capacity(plan.cells[number].traits.capacity),
-      rule(plan.cells[number].traits.lowest_sum.value()),
+      rule(plan.cells[number].traits.lowest_leaves.value()),
       renormalised(plan.cells[number].traits.rows == RowForm::renormalised),
       holds_all(kvreplay::holds_all(plan, plan.cells[number].traits)),
       samples(plan, plan.cells[number]),

@@ -1,4 +1,4 @@
-// Replays many budgets of the policies that go by the lowest sum (policies/policy.hpp, LowestSum)
+// Replays many budgets of the policies that go by the lowest sum (policies/policy.hpp, LowestLeaves)
 // on one head, a few rows at a time: each row is loaded once for all of them.
 //
 // A lane is one cell. Rows come in tiles of eight. At the start of a tile every lane sums all eight
@@ -67,7 +67,7 @@ class BudgetLanes {
 
     std::size_t cell;
     std::uint32_t capacity;
-    LowestSum rule;
+    LowestLeaves rule;
     bool renormalised;
     bool holds_all;  // then nobody asks what its rows would come to
     CellSamples samples;

@@ -11,8 +11,10 @@
 #include <optional>
 
 #include "simulator/budget_lanes.hpp"
+#include "simulator/budget_stack.hpp"
 #include "simulator/cell.hpp"
 #include "simulator/collector.hpp"
+#include "simulator/joint_cells.hpp"
 #include "simulator/pooled_rows.hpp"
 #include "simulator/results.hpp"
 #include "simulator/row_views.hpp"
@@ -43,21 +45,22 @@ class Worker {
         column_sums_(together_),
         vectors_(together_),
         workspaces_(plan) {
-    std::vector<std::size_t> in_lanes;
-    for (std::size_t cell = 0; cell < plan.cells.size(); ++cell) {
-      (BudgetLanes::serve(plan, plan.cells[cell]) ? in_lanes : by_themselves_).push_back(cell);
-    }
-    cells_.reserve(by_themselves_.size() * together_);
-    for (const std::size_t cell : by_themselves_) {
+    const JointCells joint = joint_cells(plan);
+    single_ = joint.single;
+    cells_.reserve(single_.size() * together_);
+    for (const std::size_t cell : single_) {
       for (std::size_t unit = 0; unit < together_; ++unit) {
         cells_.emplace_back(plan, plan.cells[cell]);
       }
     }
-    for (std::size_t part = 0; part < std::min(threads, in_lanes.size()); ++part) {
+    for (std::size_t part = 0; part < std::min(threads, joint.lanes.size()); ++part) {
       std::vector<std::size_t> some;
-      for (std::size_t at = part; at < in_lanes.size(); at += threads) some.push_back(in_lanes[at]);
+      for (std::size_t at = part; at < joint.lanes.size(); at += threads) {
+        some.push_back(joint.lanes[at]);
+      }
       lanes_.emplace_back(plan, some);
     }
+    for (const auto& stack : joint.stacks) stacks_.emplace_back(plan, stack);
     for (std::size_t unit = 0; unit < together_; ++unit) views_.emplace_back(plan);
     std::size_t heads = 0;
     for (const auto& unit : plan.units) heads = std::max(heads, unit.heads.size());
@@ -97,9 +100,11 @@ class Worker {
         }
         for_each_task([&](std::size_t task) {
           if (task < lanes_.size()) {
-            step_lanes(lanes_[task], block);
+            step_joint(lanes_[task], block);
+          } else if (task - lanes_.size() < stacks_.size()) {
+            step_joint(stacks_[task - lanes_.size()], block);
           } else {
-            step(task - lanes_.size(), block, workspaces_.local());
+            step(task - lanes_.size() - stacks_.size(), block, workspaces_.local());
           }
         });
         row = block.last;
@@ -115,15 +120,17 @@ class Worker {
   /// What the plan's cells measured on the unit that is `place` behind the first of the last run.
   std::vector<Collector::Measured> measured(std::size_t place) const {
     std::vector<Collector::Measured> measured(plan_.cells.size());
-    for (std::size_t at = 0; at < by_themselves_.size(); ++at) {
+    for (std::size_t at = 0; at < single_.size(); ++at) {
       const Cell& cell = cells_[at * together_ + place];
-      measured[by_themselves_[at]] = {cell.samples(), cell.zero_mass_rows()};
+      measured[single_[at]] = {cell.samples(), cell.zero_mass_rows()};
     }
-    for (const auto& lanes : lanes_) {
-      for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-        measured[lanes.cell(lane)] = {lanes.samples(lane).samples(), lanes.zero_mass_rows(lane)};
+    const auto take = [&](const auto& joint) {
+      for (std::size_t at = 0; at < joint.size(); ++at) {
+        measured[joint.cell(at)] = {joint.samples(at).samples(), joint.zero_mass_rows(at)};
       }
-    }
+    };
+    for (const auto& lanes : lanes_) take(lanes);
+    for (const auto& stack : stacks_) take(stack);
     return measured;
   }
 
@@ -149,6 +156,7 @@ class Worker {
       cells_[at].start(first_unit_ + unit, column_sums_[unit], vectors_[unit].sequence());
     }
     for (auto& lanes : lanes_) lanes.start();
+    for (auto& stack : stacks_) stack.start(column_sums_[0]);
     return true;
   }
 
@@ -162,7 +170,7 @@ class Worker {
 
   template <class Use>
   void for_each_task(Use use) {
-    const std::size_t tasks = lanes_.size() + by_themselves_.size();
+    const std::size_t tasks = lanes_.size() + stacks_.size() + single_.size();
     if (!parallel_) {
       for (std::size_t task = 0; task < tasks; ++task) use(task);
       return;
@@ -171,9 +179,9 @@ class Worker {
     tbb::this_task_arena::isolate([&] { tbb::parallel_for(std::size_t{0}, tasks, use); });
   }
 
-  /// `at`: of those by themselves.
+  /// `at`: among the single ones.
   void step(std::size_t at, RowRange block, Workspace& workspace) {
-    const std::size_t cell = by_themselves_[at];
+    const std::size_t cell = single_[at];
     const auto units = std::span(cells_).subspan(at * together_, together_);
     for (std::uint32_t i = block.first; i < block.last; ++i) {
       for (std::size_t unit = 0; unit < together_; ++unit) {
@@ -188,18 +196,19 @@ class Worker {
     }
   }
 
-  void step_lanes(BudgetLanes& lanes, RowRange block) {
-    const auto after = [&](std::size_t lane, std::uint32_t i) {
-      const std::size_t cell = lanes.cell(lane);
+  template <class Joint>
+  void step_joint(Joint& joint, RowRange block) {
+    const auto after = [&](std::size_t at, std::uint32_t i) {
+      const std::size_t cell = joint.cell(at);
       if (logs(i)) {
         std::vector<std::uint32_t> evicted;
-        if (const auto token = lanes.evicted(lane)) evicted.push_back(*token);
-        log(0, cell, i, evicted, lanes.kept(lane, i));
+        if (const auto token = joint.evicted(at)) evicted.push_back(*token);
+        log(0, cell, i, evicted, joint.kept(at, i));
       }
-      if (ends_bin(i)) end_bin(0, cell, i, lanes.samples(lane).bin());
+      if (ends_bin(i)) end_bin(0, cell, i, joint.samples(at).bin());
     };
     const bool watched = sets_ != nullptr || series_ != nullptr;
-    lanes.step(block, views_[0], watched ? after : BudgetLanes::AfterStep());
+    joint.step(block, views_[0], watched ? after : typename Joint::AfterStep());
   }
 
   bool logs(std::uint32_t i) const { return sets_ != nullptr && plan_.sampling.holds(i); }
@@ -223,9 +232,10 @@ class Worker {
   std::size_t together_;  // units
   std::size_t first_unit_ = 0;
   std::vector<std::string>* sets_ = nullptr;
-  std::vector<std::size_t> by_themselves_;  // numbers of the cells that are no lanes
-  std::vector<Cell> cells_;                 // of those, by cell, then unit
-  std::vector<BudgetLanes> lanes_;          // of the others; a thread's share each
+  std::vector<std::size_t> single_;  // numbers of the cells that are replayed by themselves
+  std::vector<Cell> cells_;          // of those, by cell, then unit
+  std::vector<BudgetLanes> lanes_;   // of the plan; a thread's share each
+  std::vector<BudgetStack> stacks_;
   PooledRows unit_rows_;
   std::vector<std::vector<double>> column_sums_;  // by unit
   std::vector<UnitVectors> vectors_;              // by unit
