@@ -34,7 +34,10 @@ S_i is what is left. A policy is name[:key=value]... or parts of the kept set jo
 sinks:4+recent:0.5+heavy (kvreplay policies lists both, kvreplay policies NAME explains one).
 
 Budgets are tokens (64), percentages of n (20%) or of the prompt (20%prompt), rounded down but at
-least 1, or inclusive ranges (64:1024:64, 10%:50%:10%). A budget bounds what may be held after a
+least 1, inclusive ranges (64:1024:64, 10%:50%:10%), or all: every one from 1 to n that a policy's
+fixed parts fit. With --needed none all budgets of policies whose order is the same at each take
+one pass together: local, sinks, tova, h2o-global and h2o:rows=raw with a fixed recent part; give
+--detail overall or layer with it, or results are long. A budget bounds what may be held after a
 step; with --match visible what a query may see, itself included: a policy that drops after query
 i attended then holds k - 1, one that drops before or hides token i from its query k, and a
 pattern of varying size runs at the largest setting that never shows more than k. What is held and
@@ -105,6 +108,7 @@ Sums are in double and in a fixed order: the same for any number of threads, cos
 
   kvreplay simulate run.h5 --policy local,sinks,h2o,topk-row --budget 5%,10%,20%,50% --out r.h5
   kvreplay simulate run.h5 --policy h2o:heavy=25%,h2o:recent=0 --budget 64:512:64 --csv r.csv
+  kvreplay simulate run.h5 --policy local,sinks,tova --budget all --needed none --detail layer --csv r.csv
   kvreplay simulate run.h5 --match visible --union --cost --series along.csv --bins 32)";
 
 std::vector<std::string> given_options(const po::variables_map& options) {

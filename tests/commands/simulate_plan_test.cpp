@@ -21,6 +21,36 @@ TEST_CASE("budgets ascend wherever the plan lists them") {
   CHECK(csv.find(",head,8,8,") < csv.find(",head,50%,48,"));
 }
 
+TEST_CASE("of all budgets some are shown and every one is in the results") {
+  const Bench bench;
+  const auto run = bench.simulate(
+      "--policy local,h2o:recent=20 --budget all --needed none --detail overall --csv '" +
+      bench.path("r.csv") + "'");
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("  budgets  96 budgets, among them 1, 2, 3, ") &&
+                          Contains(", 96\n") && Contains(":heavy=0/.../76:recent=20"));
+  const auto csv = read_text(bench.path("r.csv"));
+  const auto losses = [&](const std::string& policy) {
+    const std::regex line(",head,([0-9]+),\\1,,,mass_loss,mean,");
+    std::vector<int> budgets;
+    std::istringstream lines(csv);
+    for (std::string text; std::getline(lines, text);) {
+      std::smatch match;
+      if (text.find("," + policy + ",") != std::string::npos &&
+          std::regex_search(text, match, line)) {
+        budgets.push_back(std::stoi(match[1]));
+      }
+    }
+    return budgets;
+  };
+  CHECK(losses("local").size() == 96);
+  CHECK(losses("h2o").size() == 77);  // from its recent part on
+  CHECK(losses("h2o").front() == 20);
+  const auto none = bench.simulate("--policy h2o:recent=97 --budget all");
+  CHECK(none.exit_code == 2);
+  CHECK_THAT(none.err, Contains("recent"));
+}
+
 TEST_CASE("the plan counts layers and heads, and spells a composition out") {
   const Bench bench;
   const auto run =

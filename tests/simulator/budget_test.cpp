@@ -31,6 +31,10 @@ TEST_CASE("budgets resolve against the length of the sequence") {
   // The prompt has half of the tokens here.
   CHECK(resolved("20%prompt,20%,5%prompt:15%prompt:5%prompt", 200) ==
         "20%prompt=20,20%=40,5%prompt=5,10%prompt=10,15%prompt=15");
+  CHECK(resolved("all", 3) == "1=1,2=2,3=3");
+  CHECK(resolved("50%,all,2", 4) == "50%=2,1=1,3=3,4=4");
+  CHECK(resolve_budgets(parse_budgets("all,50%"), 4, 0, "t.h5")[1].same ==
+        std::vector<std::string>{"50%"});
   CHECK_THROWS_WITH(resolve_budgets(parse_budgets("5%prompt"), 100, 0, "t.h5"),
                     Catch::Contains("budget 5%prompt: t.h5 has no prompt; give its length"));
 }
