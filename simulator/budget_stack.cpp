@@ -120,6 +120,7 @@ BudgetStack::Entry BudgetStack::exchange(std::uint32_t i, Entry newcomer) {
     Entry& entry = stack_[at];
     if (!protects(entry.token, i) && (lowest == nullptr || entry.below(*lowest))) lowest = &entry;
   }
+  if (lowest == nullptr) throw std::logic_error("a stack whose smallest set protects all it holds");
   const Entry leaves = *lowest;
   *lowest = newcomer;
   return leaves;

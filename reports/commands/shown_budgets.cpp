@@ -18,7 +18,7 @@ std::map<std::uint32_t, std::string> all_budgets(const ReplayPlan& plan) {
 }
 
 std::map<std::uint32_t, std::string> shown_budgets(const ReplayPlan& plan) {
-  const auto all = all_budgets(plan);
+  auto all = all_budgets(plan);
   if (all.size() <= kMostShown) return all;
   std::map<std::uint32_t, std::string> shown{*all.rbegin()};
   const double least = all.begin()->first;
