@@ -78,7 +78,9 @@ class Worker {
     std::vector<std::span<const float>> slabs(heads * together_);
     std::vector<std::span<const float>> values(plan_.values ? slabs.size() : 0);
     for (std::size_t at = 0; at < values.size(); ++at) {
-      values[at] = source_.values(units[at / heads].heads[at % heads]);
+      const UnitPlan& unit = units[at / heads];
+      values[at] = source_.values(unit.heads[at % heads]);
+      check_finite(values[at], plan_.head_size, "values", plan_, unit, at % heads);
     }
     for (std::uint32_t next = 0; next < plan_.tokens;) {
       const RowRange slab = whole_tiles(rows_from(next, plan_.tokens, kSlabValues / slabs.size()));

@@ -8,22 +8,6 @@
 #include "traces/norm.hpp"
 
 namespace kvreplay {
-namespace {
-
-void check_finite(std::span<const float> numbers, std::size_t per_token, const std::string& what,
-                  const ReplayPlan& plan, const UnitPlan& unit) {
-  const auto bad = std::find_if(numbers.begin(), numbers.end(),
-                                [](float number) { return !std::isfinite(number); });
-  if (bad == numbers.end()) return;
-  throw InputError(plan.trace + ": the " + what + " of layer " +
-                   std::to_string(unit.layer_names[0]) + ", head " +
-                   std::to_string(unit.head_names[0]) +
-                   " hold a number that is not finite at token " +
-                   std::to_string(static_cast<std::size_t>(bad - numbers.begin()) / per_token) +
-                   "; `kvreplay trace verify` checks the whole file");
-}
-
-}  // namespace
 
 std::optional<Rotation> rotation_of(const TraceInfo& info) {
   if (info.rope_type == "none") return Rotation{};
@@ -32,6 +16,19 @@ std::optional<Rotation> rotation_of(const TraceInfo& info) {
   if (info.rope_dimensions > info.head_size || !(info.rope_theta > 0)) return std::nullopt;
   return Rotation{adjacent ? Rotation::Pairs::adjacent : Rotation::Pairs::halves,
                   info.rope_dimensions, info.rope_theta};
+}
+
+void check_finite(std::span<const float> numbers, std::size_t per_token, const std::string& what,
+                  const ReplayPlan& plan, const UnitPlan& unit, std::size_t head) {
+  const auto bad = std::find_if(numbers.begin(), numbers.end(),
+                                [](float number) { return !std::isfinite(number); });
+  if (bad == numbers.end()) return;
+  throw InputError(plan.trace + ": the " + what + " of layer " +
+                   std::to_string(unit.layer_names[head]) + ", head " +
+                   std::to_string(unit.head_names[head]) +
+                   " hold a number that is not finite at token " +
+                   std::to_string(static_cast<std::size_t>(bad - numbers.begin()) / per_token) +
+                   "; `kvreplay trace verify` checks the whole file");
 }
 
 void UnitVectors::look(const RowSource& source, const ReplayPlan& plan, const UnitPlan& unit) {

@@ -1,7 +1,10 @@
 // What policies that go by queries, keys or values see of a unit.
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "policies/head_vectors.hpp"
@@ -12,6 +15,11 @@ namespace kvreplay {
 
 /// How the model's position embedding turned queries and keys; none where the trace does not say.
 std::optional<Rotation> rotation_of(const TraceInfo& info);
+
+/// Throws InputError, naming `what` and its place, where one of `numbers` of the unit's head, of
+/// which each token has `per_token`, is not finite.
+void check_finite(std::span<const float> numbers, std::size_t per_token, const std::string& what,
+                  const ReplayPlan& plan, const UnitPlan& unit, std::size_t head = 0);
 
 class UnitVectors {
  public:

@@ -28,6 +28,9 @@ class RowsAndValues final : public RowSource {
       for (float& value : values) value = normal(random);
     }
   }
+  /// [n][d], to change before use.
+  std::vector<float>& values_of(std::size_t kv_head) { return values_[kv_head]; }
+
   const TraceInfo& info() const override { return info_; }
   std::span<const float> rows(HeadSlot slot, RowRange range,
                               std::vector<float>& scratch) const override {
@@ -121,6 +124,16 @@ TEST_CASE("a query that sees no mass has lost its whole output") {
   CHECK(mixed == std::vector<double>{2, 3});
   mix_values(std::vector<float>{0.25, 0.75}, values, 1, mixed);
   CHECK(mixed == std::vector<double>{2.5, 3.5});
+}
+
+TEST_CASE("a value that is not finite is refused with its place") {
+  RowsAndValues source(random_layers(1, 4, 30, Rows::smooth, 23));
+  source.values_of(1)[7 * kSize + 2] = INFINITY;
+  const auto scope = GENERATE(Scope::head, Scope::layer);
+  const auto plan = plan_replay(source.info(), "bad.h5", request_for("local", "8", scope));
+  CHECK_THROWS_WITH(replay(source, plan, 1, {}),
+                    Catch::Matchers::Contains("bad.h5: the values of layer 0, head 2 hold a number "
+                                              "that is not finite at token 7"));
 }
 
 TEST_CASE("losses and output errors along the steps are of all steps") {
