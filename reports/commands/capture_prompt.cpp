@@ -1,14 +1,17 @@
 #include "reports/commands/capture_prompt.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <sstream>
 #include <stdexcept>
 
 #include "traces/errors.hpp"
+#include "traces/output_file.hpp"
 #include "traces/quoted.hpp"
 #include "traces/trace.hpp"
 
@@ -17,26 +20,54 @@ namespace {
 
 constexpr std::size_t kMostTextBytes = std::size_t{64} << 20;
 
-std::string read_stream(std::istream& in, const std::string& name) {
+/// A file or pipe that is open.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() { ::close(number_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+// What a call of the system returns, once a signal has not cut it short. Streams of the library
+// would go on waiting for a pipe when Ctrl-C comes.
+template <class Call>
+auto uninterrupted(const RunControl& control, const Call& call) {
+  while (true) {
+    control.throw_if_stopped();
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
+std::string read_all(int descriptor, const std::string& name, const RunControl& control) {
   std::string text;
   std::array<char, 65536> piece{};
-  while (text.size() < kMostTextBytes && in) {
-    in.read(piece.data(), piece.size());
-    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
+  while (text.size() < kMostTextBytes) {
+    const ssize_t size =
+        uninterrupted(control, [&] { return ::read(descriptor, piece.data(), piece.size()); });
+    if (size < 0) throw InputError(name + ": cannot be read: " + error_text(errno));
+    if (size == 0) break;
+    text.append(piece.data(), static_cast<std::size_t>(size));
   }
-  if (in.bad()) throw InputError(name + ": cannot be read");
   if (text.empty()) throw InputError(name + ": the text is empty");
   return text;
 }
 
-std::string read_text(const std::string& name) {
-  if (name == "-") return read_stream(std::cin, "standard input");
+std::string read_text(const std::string& name, const RunControl& control) {
+  if (name == "-") return read_all(STDIN_FILENO, "standard input", control);
   std::error_code error;
   if (std::filesystem::is_directory(name, error))
     throw InputError(name + ": this is a folder, not a text file");
-  std::ifstream in(name, std::ios::binary);
-  if (!in) throw InputError(name + ": the file does not exist or may not be read");
-  return read_stream(in, name);
+  const int opened =
+      uninterrupted(control, [&] { return ::open(name.c_str(), O_RDONLY | O_CLOEXEC); });
+  if (opened < 0) throw InputError(name + ": the file does not exist or may not be read");
+  const Descriptor file(opened);
+  return read_all(file.number(), name, control);
 }
 
 /// Ids separated by commas or white space.
@@ -70,13 +101,13 @@ Prompt read_prompt(const po::variables_map& options, const Tokenizer& tokenizer,
   if (options.count("text") > 0) {
     prompt.origin = options["text"].as<std::string>();
     prompt.ids =  // one more than needed tells whether that is all
-        tokenizer.encode_first(most + 1, read_text(prompt.origin), true, control);
+        tokenizer.encode_first(most + 1, read_text(prompt.origin, control), true, control);
   } else {
     prompt.origin = "--tokens";
     std::string list = options["tokens"].as<std::string>();
     if (list.starts_with("@")) {
       prompt.origin = list.substr(1);
-      list = read_text(prompt.origin);
+      list = read_text(prompt.origin, control);
     }
     prompt.ids = parse_ids(list, tokenizer.vocabulary_size());
   }
