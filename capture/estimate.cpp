@@ -56,11 +56,12 @@ double product_rate(const LlamaConfig& config, const CpuOptions& options) {
   });
 }
 
-/// More than caches hold.
-double weight_rate(const LlamaConfig& config) {
-  constexpr std::uint64_t kBytes = std::uint64_t{64} << 20;
+/// As many as the run has, or more than caches hold where it has more.
+double weight_rate(const GgufFile& file, const LlamaConfig& config) {
+  constexpr std::uint64_t kMostValues = std::uint64_t{16} << 20;
   const std::uint32_t in = std::min(config.embedding, 4096U);
-  const auto out = static_cast<std::uint32_t>(kBytes / sizeof(float) / in);
+  const auto out =
+      static_cast<std::uint32_t>(std::min(LlamaWeights::values(file), kMostValues) / in);
   const FloatBuffer weight(std::uint64_t{out} * in, "a measurement");
   std::fill(weight.span().begin(), weight.span().end(), 0.01F);
   std::vector<float> x(in, 0.5F);
@@ -205,7 +206,7 @@ MachineSpeed measure_speed(const GgufFile& file, const LlamaConfig& config, cons
   tbb::task_arena arena(static_cast<int>(options.threads));
   arena.execute([&] {
     speed.product_flops = product_rate(config, options);
-    speed.weight_bytes = weight_rate(config);
+    speed.weight_bytes = weight_rate(file, config);
     measure_attention(config, options, tokens, speed);
     speed.dequantised_values = dequantise_rate(sample_tensor(file, config), options);
   });

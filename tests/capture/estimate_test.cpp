@@ -1,6 +1,8 @@
 // Estimates against what they are of.
 #include "capture/estimate.hpp"
 
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
 
 #include "gguf_builder.hpp"
@@ -56,6 +58,21 @@ TEST_CASE("a machine's speed is measured in all that a run does") {
       measure_speed(planned.file, planned.config, planned.cpu, 1, folder / "missing");
   CHECK(unknown.disk_bytes == 0);
   CHECK(unknown.product_flops > 0);
+}
+
+TEST_CASE("measuring takes no more memory than the run itself") {
+  const TemporaryFolder folder;
+  Planned planned(folder / "m.gguf");
+  const auto peak = [] {
+    struct rusage usage {};
+    getrusage(RUSAGE_SELF, &usage);
+    return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+  };
+  const auto before = peak();
+  const TraceInfo info = planned.of(500, 0);
+  measure_speed(planned.file, planned.config, planned.cpu, info.tokens, folder.path());
+  CHECK(peak() - before <
+        capture_memory(planned.file, planned.config, planned.cpu, planned.request, info, true));
 }
 
 TEST_CASE("the time of a run is the sum of its parts") {
