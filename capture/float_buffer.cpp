@@ -3,8 +3,9 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
-#include <stdexcept>
 #include <string>
+
+#include "traces/out_of_memory.hpp"
 
 namespace kvreplay {
 
@@ -23,8 +24,9 @@ FloatBuffer::FloatBuffer(std::uint64_t values, const char* purpose) : size_(valu
     data = std::aligned_alloc(alignment, bytes);
   }
   if (data == nullptr)
-    throw std::runtime_error("not enough memory for " + std::string(purpose) + " (" +
-                             std::to_string(values / 262144) + " MiB)");
+    throw OutOfMemory("not enough memory for " + std::string(purpose) + " (" +
+                      std::to_string(values / 262144) +
+                      " MiB); end other programs, or take fewer tokens or a smaller model");
   data_.reset(static_cast<float*>(data));
   // Fewer page faults and TLB misses; where the kernel refuses, small pages do.
   if (alignment == kHugePage) madvise(data, bytes, MADV_HUGEPAGE);

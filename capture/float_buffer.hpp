@@ -11,7 +11,7 @@ namespace kvreplay {
 class FloatBuffer {
  public:
   FloatBuffer() = default;
-  /// Uninitialised, 64-byte aligned. Throws std::runtime_error naming `purpose` where the machine
+  /// Uninitialised, 64-byte aligned. Throws OutOfMemory naming `purpose` where the machine
   /// has no such memory.
   FloatBuffer(std::uint64_t values, const char* purpose);
 

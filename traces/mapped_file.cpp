@@ -8,15 +8,21 @@
 
 #include "traces/errors.hpp"
 #include "traces/input_file.hpp"
+#include "traces/out_of_memory.hpp"
 
 namespace kvreplay {
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const InputFile file(path);
   void* start = mmap(nullptr, file.size(), PROT_READ, MAP_SHARED, file.descriptor(), 0);
-  if (start == MAP_FAILED)
+  if (start == MAP_FAILED) {
+    if (errno == ENOMEM)
+      throw OutOfMemory(path.string() +
+                        ": not enough room in memory to map the file; raise the "
+                        "limit of the process (ulimit -v) or end other programs");
     throw InputError(path.string() + ": the file cannot be mapped into memory: " +
                      std::generic_category().message(errno));
+  }
   bytes_ = {static_cast<const std::byte*>(start), file.size()};
 }
 

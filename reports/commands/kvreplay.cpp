@@ -20,6 +20,7 @@
 #include "reports/commands/exit_codes.hpp"
 #include "reports/commands/help.hpp"
 #include "reports/commands/progress_line.hpp"
+#include "traces/out_of_memory.hpp"
 #include "traces/quoted.hpp"
 
 namespace kvreplay::commands {
@@ -262,6 +263,8 @@ int run(std::vector<std::string> words) {
     return fail(error.what(), kBadOutput);
   } catch (const Interrupted& error) {
     return fail(error.what(), kInterrupted);
+  } catch (const OutOfMemory& error) {
+    return fail(error.what(), kUnexpected);
   } catch (const std::bad_alloc&) {
     return fail("out of memory; fewer --threads, policies, budgets or heads need less",
                 kUnexpected);
