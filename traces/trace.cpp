@@ -1,6 +1,7 @@
 #include "traces/trace.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "traces/quoted.hpp"
@@ -81,6 +82,12 @@ std::string inconsistency(const TraceInfo& info) {
   for (const LayerAttention& layer : info.attention)
     if (layer.type != "full" && layer.type != "window")
       return "the attention type " + in_quotes(layer.type) + " is neither full nor window";
+  for (const LayerAttention& layer : info.attention) {
+    const bool scaled = std::isfinite(layer.scale) && layer.scale > 0;
+    if (info.encoding == Encoding::factors && !(scaled && std::isfinite(layer.softcap)))
+      return "a layer's scale is not above 0 or its softcap not finite, so that its queries and "
+             "keys give no rows";
+  }
   if (!info.token_ids.empty() && info.token_ids.size() != info.tokens)
     return number(info.token_ids.size()) + " token ids do not match " + number(info.tokens) +
            " tokens";

@@ -371,6 +371,7 @@ std::span<const float> TraceReader::computed_rows(HeadSlot slot, RowRange range,
                          .query_stride = size,
                          .keys = keys(slot).data()};
   const float* const recorded = queries(slot).data();
+  const auto stored_lse = log_sum_exp(slot);
   // Block by block: the first row of each that is wanted.
   for (std::uint32_t next = sampling.next(range.first); next < range.last;) {
     const std::uint32_t begin = next - next % RowLayout::kBlock;
@@ -393,6 +394,16 @@ std::span<const float> TraceReader::computed_rows(HeadSlot slot, RowRange range,
                        ", rows from " + std::to_string(begin) + ", is not finite");
     }
     for (; next < std::min(block.last, range.last); next += sampling.every) {
+      const float stored = stored_lse[sampling.before(next)];
+      const float found = lse[next - begin];
+      // fp32 sums in another order; a scale, cap or window that is not the capture's is far off.
+      if (std::abs(stored - found) > 1e-3F + 1e-5F * std::abs(found)) {
+        state_->fail(schema::log_sum_exp(state_->info.layers[slot.layer]),
+                     "head " + std::to_string(state_->info.heads[slot.head]) + ", row " +
+                         std::to_string(next) + " says " + std::to_string(stored) +
+                         ", but queries, keys and the layer's scale, softcap and window give " +
+                         std::to_string(found));
+      }
       const auto row = row_in(rows, block, next);
       std::copy(row.begin(), row.end(), row_in(values, range, next).begin());
     }

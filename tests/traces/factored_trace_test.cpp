@@ -234,6 +234,40 @@ TEST_CASE("numbers that are not finite are refused where rows are asked for") {
                                     "not finite"));
 }
 
+TEST_CASE("factors whose log-sum-exp is of another scale, cap or window are refused") {
+  const TemporaryFolder folder;
+  TraceInfo info = planned();
+  const auto change = GENERATE(0, 1, 2);
+  if (change == 0) info.attention[1].scale = 0.6;
+  if (change == 1) info.attention[1].softcap = 5;
+  if (change == 2) info.attention[1].window = 25;
+  {
+    TraceWriter writer(folder / "t.h5", info, true);
+    write_range(writer, planned(), {0, kTokens});
+    writer.finish(kTokens, {}, {}, worst_sum(planned()));
+  }
+  const TraceReader reader(folder / "t.h5");
+  std::vector<float> scratch;
+  CHECK_NOTHROW(reader.rows({0, 1}, {0, kTokens}, scratch));
+  CHECK_THROWS_WITH(reader.rows({1, 1}, {0, kTokens}, scratch),
+                    Catch::Contains("/layers/2/log_sum_exp: head 2, row ") &&
+                        Catch::Contains("but queries, keys and the layer's scale"));
+  CHECK_THROWS_WITH(verify(folder / "t.h5", Incomplete::refuse, {}),
+                    Catch::Contains("/layers/2/log_sum_exp: head 1, row "));
+}
+
+TEST_CASE("factors without a scale are refused") {
+  TraceInfo info = planned();
+  CHECK(inconsistency(info).empty());
+  info.attention[0].scale = GENERATE(0.0, -1.0, NAN, INFINITY);
+  CHECK_THAT(inconsistency(info), Catch::Contains("scale is not above 0"));
+  info.encoding = Encoding::fp16;
+  CHECK(inconsistency(info).empty());
+  info = planned();
+  info.attention[1].softcap = NAN;
+  CHECK_THAT(inconsistency(info), Catch::Contains("softcap not finite"));
+}
+
 TEST_CASE("an incomplete factored trace gives the rows that are whole") {
   const TemporaryFolder folder;
   const TraceInfo info = planned();

@@ -73,7 +73,10 @@ void write(const std::filesystem::path& path, const TraceInfo& info, float wrong
         bytes.resize(rows.size() * bytes_per_value(info.encoding));
         error = encode_rows(info.encoding, range, rows, bytes);
       }
-      writer.write_rows({layer, slot}, range, bytes, std::vector<float>(kTokens), shared);
+      std::vector<float> lse(kTokens);  // of zero scores, one a key
+      for (std::uint32_t i = 0; i < kTokens && info.encoding == Encoding::factors; ++i)
+        lse[i] = std::log(static_cast<float>(i + 1));
+      writer.write_rows({layer, slot}, range, bytes, lse, shared);
     }
   writer.finish(kTokens, {}, {}, error);
 }
