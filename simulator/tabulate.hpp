@@ -35,6 +35,7 @@ struct RunFacts {
   unsigned threads = 1;
   std::string started;  ///< UTC, ISO 8601
   double seconds = 0;
+  std::string objective = {};               ///< of the optimum that was found; empty: none was
   std::vector<std::string> not_begun = {};  ///< traces that an interrupted run did not come to
 };
 

@@ -116,6 +116,7 @@ std::vector<Command> all_commands() {
   std::vector<Command> commands;
   commands.push_back(capture_command());
   commands.push_back(simulate_command());
+  commands.push_back(optimum_command());
   commands.push_back(report_command());
   commands.push_back(policies_command());
   commands.push_back(trace_info_command());

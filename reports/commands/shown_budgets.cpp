@@ -17,8 +17,7 @@ std::map<std::uint32_t, std::string> all_budgets(const ReplayPlan& plan) {
   return budgets;
 }
 
-std::map<std::uint32_t, std::string> shown_budgets(const ReplayPlan& plan) {
-  auto all = all_budgets(plan);
+std::map<std::uint32_t, std::string> shown_of(const std::map<std::uint32_t, std::string>& all) {
   if (all.size() <= kMostShown) return all;
   std::map<std::uint32_t, std::string> shown{*all.rbegin()};
   const double least = all.begin()->first;
@@ -28,6 +27,10 @@ std::map<std::uint32_t, std::string> shown_budgets(const ReplayPlan& plan) {
     shown.insert(*all.lower_bound(static_cast<std::uint32_t>(wanted)));
   }
   return shown;
+}
+
+std::map<std::uint32_t, std::string> shown_budgets(const ReplayPlan& plan) {
+  return shown_of(all_budgets(plan));
 }
 
 }  // namespace kvreplay::commands

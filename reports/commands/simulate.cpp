@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "reports/commands/output_files.hpp"
 #include "reports/commands/policy_libraries.hpp"
 #include "reports/commands/replay_summary.hpp"
+#include "reports/commands/run_facts.hpp"
 #include "reports/commands/whole_number.hpp"
 #include "reports/text_table.hpp"
 #include "simulator/coverage.hpp"
@@ -111,52 +111,12 @@ Sums are in double and in a fixed order: the same for any number of threads, cos
   kvreplay simulate run.h5 --policy local,sinks,tova --budget all --needed none --detail layer --csv r.csv
   kvreplay simulate run.h5 --match visible --union --cost --series along.csv --bins 32)";
 
-std::vector<std::string> given_options(const po::variables_map& options) {
-  std::vector<std::string> given;
-  for (const auto& [name, value] : options) {
-    if (value.defaulted()) continue;
-    std::string option = "--";
-    option += name;
-    if (const auto* text = boost::any_cast<std::string>(&value.value())) {
-      option += " " + *text;
-    } else if (const auto* texts = boost::any_cast<std::vector<std::string>>(&value.value())) {
-      for (const auto& one : *texts) option += " " + one;
-    } else if (const auto* number = boost::any_cast<std::uint64_t>(&value.value())) {
-      option += " " + std::to_string(*number);
-    } else if (const auto* count = boost::any_cast<unsigned>(&value.value())) {
-      option += " " + std::to_string(*count);
-    }
-    given.push_back(option);
-  }
-  return given;
-}
-
-std::string now_utc() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::array<char, 32> text;
-  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
-}
-
 struct Outputs {
   std::optional<std::string> hdf5;
   std::optional<std::string> csv;
   std::optional<std::string> sets;
   std::optional<std::string> series;
 };
-
-/// Names may hold any bytes, results are UTF-8: what is none becomes U+FFFD, as in the manifest.
-std::string in_utf8(const std::string& name) {
-  using Json = nlohmann::json;
-  return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace))
-      .get<std::string>();
-}
-
-std::optional<std::string> text_option(const po::variables_map& options, const char* name) {
-  if (options.count(name) == 0) return std::nullopt;
-  return options[name].as<std::string>();
-}
 
 /// "12 of 270 heads are done: layer 0, heads 0-2 of layer 1".
 std::string what_is_done(const std::vector<ReplayedTrace>& traces,

@@ -4,23 +4,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "oracle_matrix.hpp"
 #include "paths.hpp"
 #include "stepper.hpp"
-#include "traces/hdf5.hpp"
 
 namespace kvreplay::testing {
 namespace {
 
 using Json = nlohmann::json;
-
-std::vector<double> read_matrix(const std::filesystem::path& path) {
-  const auto file = hdf5::File::open(path);
-  const auto dataset = file.dataset("/A");
-  const auto shape = dataset.shape();
-  std::vector<double> matrix(shape.at(0) * shape.at(1));
-  dataset.read(H5T_NATIVE_DOUBLE, matrix.data(), matrix.size() * sizeof(double));
-  return matrix;
-}
 
 /// The case's key as one of our policies; empty: an unknown key.
 std::string policy_for(const std::string& key) {

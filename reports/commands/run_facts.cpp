@@ -1,0 +1,48 @@
+#include "reports/commands/run_facts.hpp"
+
+#include <array>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+namespace kvreplay::commands {
+
+std::vector<std::string> given_options(const po::variables_map& options) {
+  std::vector<std::string> given;
+  for (const auto& [name, value] : options) {
+    if (value.defaulted()) continue;
+    std::string option = "--";
+    option += name;
+    if (const auto* text = boost::any_cast<std::string>(&value.value())) {
+      option += " " + *text;
+    } else if (const auto* texts = boost::any_cast<std::vector<std::string>>(&value.value())) {
+      for (const auto& one : *texts) option += " " + one;
+    } else if (const auto* number = boost::any_cast<std::uint64_t>(&value.value())) {
+      option += " " + std::to_string(*number);
+    } else if (const auto* count = boost::any_cast<unsigned>(&value.value())) {
+      option += " " + std::to_string(*count);
+    }
+    given.push_back(option);
+  }
+  return given;
+}
+
+std::string now_utc() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 32> text;
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
+}
+
+std::string in_utf8(const std::string& name) {
+  using Json = nlohmann::json;
+  return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace))
+      .get<std::string>();
+}
+
+std::optional<std::string> text_option(const po::variables_map& options, const char* name) {
+  if (options.count(name) == 0) return std::nullopt;
+  return options[name].as<std::string>();
+}
+
+}  // namespace kvreplay::commands
