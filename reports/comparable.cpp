@@ -3,7 +3,8 @@
 namespace kvreplay {
 
 std::string_view bound_of(std::string_view policy) {
-  if (policy == "topk-row") return "recoverable";
+  if (policy == "topk-row" || policy == "recoverable") return "recoverable";
+  if (policy == "optimum") return "optimum";
   if (policy == "full") return "full";
   return "";
 }

@@ -6,8 +6,8 @@
 
 namespace kvreplay {
 
-/// What a policy bounds, which then is none of those that are compared: "recoverable", "full";
-/// empty: it is one of them.
+/// What a policy bounds, which then is none of those that are compared: "recoverable", "optimum",
+/// "full"; empty: it is one of them.
 std::string_view bound_of(std::string_view policy);
 
 /// Whether queries see more tokens on average than a budget shows: k, and the one that has come.

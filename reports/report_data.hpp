@@ -18,7 +18,8 @@ struct ReportSource {
 /// Merges the sources into one object per (trace, scope), in order of appearance:
 ///   groups[]  trace, scope, model, tokens (n, 0 where unknown), headline (sentences),
 ///             over (what averages are over, in words), partial (whether heads are missing)
-///     series[]   name, policy, bound (null, "recoverable", "full"): a policy with one set of
+///     series[]   name, policy, bound (null, "recoverable", "optimum", "full"): a policy with one
+///     set of
 ///                parameters; where a policy comes with several, the i-th at each budget belong
 ///                together and the parameters that tell them apart are part of the name
 ///     budgets[]  tokens (ascending), share ("20%", "20%prompt" or empty)

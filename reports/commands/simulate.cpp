@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "policies/user_policy.hpp"
+#include "reports/commands/against_summary.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
 #include "reports/commands/index_list.hpp"
@@ -15,7 +16,9 @@
 #include "reports/commands/replay_summary.hpp"
 #include "reports/commands/run_facts.hpp"
 #include "reports/commands/whole_number.hpp"
+#include "reports/comparable.hpp"
 #include "reports/text_table.hpp"
+#include "simulator/against.hpp"
 #include "simulator/coverage.hpp"
 #include "simulator/deal_budgets.hpp"
 #include "simulator/series.hpp"
@@ -87,6 +90,15 @@ With --cost, of each kept set and step:
                   while a prompt is read, as when it is cut down, counts with --steps all only
   state_bytes     what the policy remembers beside the cache; none where it does not say
 
+With --against optimum, beside each mean loss, over the same steps and heads:
+  working_set_loss  the least that any policy loses which evicts for good and holds k tokens after
+                    a step: the mass_loss of `optimum`, a line of its own (kvreplay help optimum)
+  policy_loss       mass_loss - working_set_loss: what a better policy could save
+  share_of_optimum  (1 - mass_loss) / (1 - working_set_loss): of what could be retained
+They are of means, for each head, layer and all. Policies from which nothing leaves for good, as
+topk-row, which is added where it is not asked for, may be above the optimum; those whose queries
+may see more than k + 1 tokens, and those that deal budgets out, have none of the three.
+
 --series FILE.csv has losses, misses, kept, visible, turnover and age along the steps: mean, p50,
 p95 and p99 over all heads (kept sets) in each of --bins bins of steps, first_step to last_step.
 It covers all steps, also the filling ones, whatever --steps says: curves begin at step 0. Of a
@@ -109,6 +121,7 @@ Sums are in double and in a fixed order: the same for any number of threads, cos
   kvreplay simulate run.h5 --policy local,sinks,h2o,topk-row --budget 5%,10%,20%,50% --out r.h5
   kvreplay simulate run.h5 --policy h2o:heavy=25%,h2o:recent=0 --budget 64:512:64 --csv r.csv
   kvreplay simulate run.h5 --policy local,sinks,tova --budget all --needed none --detail layer --csv r.csv
+  kvreplay simulate run.h5 --against optimum --policy h2o,sinks,local --out r.h5
   kvreplay simulate run.h5 --match visible --union --cost --series along.csv --bins 32)";
 
 struct Outputs {
@@ -172,6 +185,14 @@ void print_tables(const ReplayPlan& plan, const ReplayOutcome& outcome, bool all
   print_zero_mass_rows(plan, outcome);
 }
 
+/// The bound of what may come back is part of the picture.
+void add_recoverable(std::vector<PolicyRequest>& policies) {
+  const bool asked = std::any_of(policies.begin(), policies.end(), [](const auto& policy) {
+    return bound_of(policy.text) == "recoverable";
+  });
+  if (!asked) policies.push_back(parse_policies("topk-row").at(0));
+}
+
 void run(const po::variables_map& options, const RunControl& control) {
   load_policy_libraries(options);
   ReplayRequest request;
@@ -189,6 +210,14 @@ void run(const po::variables_map& options, const RunControl& control) {
   request.unions = options["union"].as<bool>();
   request.cost = options["cost"].as<bool>();
   request.seed = options["seed"].as<std::uint64_t>();
+  const auto against_what = text_option(options, "against");
+  if (against_what) {
+    if (*against_what != "optimum") {
+      throw std::invalid_argument("--against " + *against_what +
+                                  ": losses can be set against the optimum only");
+    }
+    add_recoverable(request.policies);
+  }
   request.detail = parse_detail(options["detail"].as<std::string>());
   const auto threads = options["threads"].as<unsigned>();
   const Outputs outputs{text_option(options, "out"), text_option(options, "csv"),
@@ -217,6 +246,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   std::vector<std::unique_ptr<TraceReader>> readers;
   std::vector<ReplayedTrace> traces;
   std::map<std::string, std::string> paths;  // by file name
+  std::vector<Against> against;              // by trace
   std::uint64_t rows = 0;
   for (const auto& path : options["trace"].as<std::vector<std::string>>()) {
     readers.push_back(std::make_unique<TraceReader>(
@@ -236,6 +266,7 @@ void run(const po::variables_map& options, const RunControl& control) {
       request.heads = parse_index_list("--heads", *heads, info.model_heads);
     }
     traces.push_back({info, plan_replay(info, trace, request), {}});
+    if (against_what) against.push_back(plan_against(traces.back().plan));
     rows += rows_read(traces.back().plan);
   }
   if (outputs.sets && traces.size() > 1) {
@@ -249,7 +280,8 @@ void run(const po::variables_map& options, const RunControl& control) {
   RunFacts facts{.command = given_options(options),
                  .seed = request.seed,
                  .threads = threads,
-                 .started = now_utc()};
+                 .started = now_utc(),
+                 .objective = against_what ? "mass" : ""};
   const auto start = std::chrono::steady_clock::now();
   Results results;
   SeriesFile series;
@@ -261,6 +293,10 @@ void run(const po::variables_map& options, const RunControl& control) {
     }
     traces.resize(next);
   };
+  const auto seconds_since = [](std::chrono::steady_clock::time_point moment) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - moment).count();
+  };
+  double seconds_of_optima = 0;
   std::optional<SetsLog> sets;
   if (outputs.sets) sets.emplace(traces[0].plan);
   std::uint64_t rows_before = 0;
@@ -283,9 +319,18 @@ void run(const po::variables_map& options, const RunControl& control) {
     };
     outcome = replay(*readers[i], plan, threads, part, sets ? &*sets : nullptr);
     rows_before += rows_read(plan);
-    if (!whole(plan, outcome)) stop_before(i + 1);
+    const bool is_whole = whole(plan, outcome);
+    if (!is_whole) stop_before(i + 1);
     add_rows(plan, outcome, results);
     series.add(plan, outcome);
+    if (against_what && is_whole) {
+      print_optima(against[i], threads);
+      const auto before = std::chrono::steady_clock::now();
+      find_optima(*readers[i], against[i], threads, control);
+      seconds_of_optima += seconds_since(before);
+      add_rows(plan, outcome, against[i], results);
+      if (!against[i].whole()) stop_before(i + 1);
+    }
     outcome.units = {};  // they are rows now
     outcome.series = {};
   }
@@ -295,7 +340,7 @@ void run(const po::variables_map& options, const RunControl& control) {
       })) {
     throw Interrupted("interrupted before anything was measured; no file is written or replaced");
   }
-  facts.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  facts.seconds = seconds_since(start);
   results.manifest_json = manifest_json(traces, facts);
   const auto write_text = [&](const std::string& text) {
     return [&](OutputFile& file) {
@@ -309,15 +354,20 @@ void run(const po::variables_map& options, const RunControl& control) {
   if (outputs.series) files.write(*outputs.series, write_text(series.lines()));
 
   double entries = 0;
-  for (const auto& [info, plan, outcome] : traces) {
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    const auto& [info, plan, outcome] = traces[i];
     if (traces.size() > 1) std::cout << "\n" << plan.trace;
     print_tables(plan, outcome, !options["needed"].defaulted());
+    if (against_what) print_against(plan, outcome, against[i]);
     entries += static_cast<double>(plan.row_entries()) * static_cast<double>(plan.cells.size()) *
                (static_cast<double>(outcome.units_done) / static_cast<double>(plan.units.size()));
   }
   std::cout << "\n"
-            << fixed(facts.seconds, 1) << " s, " << fixed(entries / facts.seconds / 1e9, 2)
-            << " G row entries x cells per second\n";
+            << fixed(facts.seconds, 1) << " s, "
+            << fixed(entries / (facts.seconds - seconds_of_optima) / 1e9, 2)
+            << " G row entries x cells per second"
+            << (against_what ? ", and " + fixed(seconds_of_optima, 1) + " s for the optimum" : "")
+            << "\n";
   std::string kept;
   for (const auto& path : files.written()) {
     const std::string file = results.partial ? partial_of(path).string() : path;
@@ -372,6 +422,8 @@ Command simulate_command() {
       "needed sets whose misses are counted, or none");
   add("union", po::bool_switch(), "also the union of the sets of a KV group's query heads");
   add("cost", po::bool_switch(), "also the time and memory that the policies themselves take");
+  add("against", po::value<std::string>()->value_name("NAME"),
+      "also set losses against: optimum, the least that any eviction loses");
   add("detail", po::value<std::string>()->default_value("head")->value_name("NAME"),
       "break results down to overall, layer or head");
   add("layers", po::value<std::string>()->value_name("LIST"), "only these layers, e.g. 0,3-5");

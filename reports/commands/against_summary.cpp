@@ -1,0 +1,78 @@
+#include "reports/commands/against_summary.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "reports/commands/replay_summary.hpp"
+#include "reports/commands/shown_budgets.hpp"
+#include "reports/text_table.hpp"
+
+namespace kvreplay::commands {
+namespace {
+
+/// Lines by budgets, in the order in which they are first filled; "-" where nothing was put.
+class BudgetTable {
+ public:
+  explicit BudgetTable(const ReplayPlan& plan) : budgets_(shown_budgets(plan)) {}
+  void put(const std::string& line, const CellPlan& cell, double value) {
+    if (std::find(lines_.begin(), lines_.end(), line) == lines_.end()) lines_.push_back(line);
+    entries_[{line, cell.budget.budget.tokens}] = fixed(value, 4);
+  }
+  void print(const std::string& title) const {
+    if (lines_.empty()) return;
+    std::vector<std::string> header = {"policy"};
+    for (const auto& [tokens, text] : budgets_) header.push_back(text);
+    TextTable table(header);
+    for (const auto& line : lines_) {
+      std::vector<std::string> row = {line};
+      for (const auto& [tokens, text] : budgets_) {
+        const auto entry = entries_.find({line, tokens});
+        row.push_back(entry == entries_.end() ? "-" : entry->second);
+      }
+      table.add(row);
+    }
+    std::cout << "\n" << title << "\n" << table.text("  ");
+  }
+
+ private:
+  std::map<std::uint32_t, std::string> budgets_;
+  std::vector<std::string> lines_;
+  std::map<std::pair<std::string, std::uint32_t>, std::string> entries_;
+};
+
+}  // namespace
+
+void print_optima(const Against& against, unsigned threads) {
+  std::uint64_t bytes = 0;
+  for (const auto& optimum : against.optima) {
+    bytes = std::max(bytes, estimated_bytes(optimum.plan, threads));
+  }
+  const auto& units = against.optima.front().plan.replay.units;
+  std::cout << "  against  the optimum of " << grouped(units.size()) << " kept sets"
+            << (against.optima.size() > 1 ? ", also with the prompt attended in full" : "")
+            << ": up to about " << grouped(bytes >> 20) << " MiB" << std::endl;
+}
+
+void print_against(const ReplayPlan& plan, const ReplayOutcome& outcome, const Against& against) {
+  if (!whole(plan, outcome) || !against.whole()) return;
+  BudgetTable shares(plan);
+  BudgetTable losses(plan);
+  const auto splits = overall_splits(plan, outcome, against);
+  for (std::size_t cell = 0; cell < plan.cells.size(); ++cell) {
+    const auto& split = splits[cell];
+    if (!split) continue;
+    const CellPlan& one = plan.cells[cell];
+    const bool with_prompt = against.places[cell]->optimum > 0;
+    shares.put(one.policy.text, one, split->share_of_optimum());
+    losses.put(with_prompt ? "(optimum, prompt in full)" : "(optimum)", one,
+               split->working_set_loss);
+    losses.put(one.policy.text, one, split->policy_loss());
+  }
+  shares.print("share_of_optimum = (1 - mass_loss) / (1 - working_set_loss)");
+  losses.print("policy_loss = mass_loss - working_set_loss, which is the line (optimum)");
+}
+
+}  // namespace kvreplay::commands

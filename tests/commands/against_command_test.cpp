@@ -1,0 +1,78 @@
+// kvreplay simulate --against optimum, as a user runs it.
+#include <catch2/catch.hpp>
+
+#include "optimum_runs.hpp"
+
+namespace kvreplay::testing {
+namespace {
+
+using Catch::Contains;
+
+TEST_CASE("simulate sets losses against the optimum") {
+  const Bench bench;
+  const auto out = bench.path("r.h5");
+  const auto run = bench.simulate(
+      "--policy h2o,local,snapkv,full --budget 10%,50% --prompt-len 60 "
+      "--against optimum --out '" +
+      out + "'");
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("against  the optimum of 8 kept sets") &&
+                          Contains("share_of_optimum = (1 - mass_loss) / (1 - working_set_loss)") &&
+                          Contains("(optimum)"));
+  const auto results = read_hdf5_results(out);
+  for (const std::uint32_t k : {9U, 48U}) {
+    const double least = mean_of(results, "optimum", k, "mass_loss");
+    CHECK(mean_of(results, "topk-row", k, "mass_loss") <= least);
+    for (const std::string policy : {"h2o", "local"}) {
+      const double loss = mean_of(results, policy, k, "mass_loss");
+      CHECK(mean_of(results, policy, k, "working_set_loss") == least);
+      CHECK(mean_of(results, policy, k, "policy_loss") == loss - least);
+      CHECK(loss >= least);
+      CHECK(mean_of(results, policy, k, "share_of_optimum") == (1 - loss) / (1 - least));
+    }
+  }
+  std::size_t by_head = 0;
+  for (const auto& row : results.rows) {
+    if (row.metric != "policy_loss") continue;
+    CHECK(row.policy != "full");    // nothing leaves: it keeps to no budget
+    CHECK(row.policy != "snapkv");  // outgrows its budget while decoding
+    by_head += row.head ? 1 : 0;
+  }
+  CHECK(by_head == 3 * 2 * 8);
+  // The optimum alone comes to the same.
+  const auto alone = bench.path("o.h5");
+  REQUIRE(optimum(bench, "--budget 10%,50% --prompt-len 60 --out '" + alone + "'").exit_code == 0);
+  CHECK(mean_of(read_hdf5_results(alone), "optimum", 9, "mass_loss") ==
+        mean_of(results, "optimum", 9, "mass_loss"));
+  // And both share a page.
+  const auto page =
+      run_kvreplay("report '" + out + "' '" + alone + "' --out '" + bench.path("r.html") + "'");
+  INFO(page.err);
+  CHECK(page.exit_code == 0);
+  CHECK_THAT(page.out, Contains("3 policies and 4 bounds at ") && !Contains("loss: optimum"));
+  CHECK_THAT(read_text(bench.path("r.html")), Contains("\"bound\":\"optimum\""));
+  CHECK(bench.simulate("--against most").exit_code == 2);
+}
+
+TEST_CASE("visible tokens that match are held to one token less") {
+  const Bench bench;
+  const auto out = bench.path("r.h5");
+  REQUIRE(bench
+              .simulate("--policy local,h2o-lmeval --budget 2,10 --match visible --against "
+                        "optimum --needed none --out '" +
+                        out + "'")
+              .exit_code == 0);
+  const auto results = read_hdf5_results(out);
+  const auto alone = bench.path("o.h5");
+  REQUIRE(optimum(bench, "--budget 9 --steps all --out '" + alone + "'").exit_code == 0);
+  // Over all 96 steps and over the 86 from step 10 on, of the same losses.
+  CHECK(mean_of(results, "optimum", 10, "mass_loss") * 86 ==
+        Approx(mean_of(read_hdf5_results(alone), "optimum", 9, "mass_loss") * 96).epsilon(1e-9));
+  for (const std::string policy : {"local", "h2o-lmeval"}) {
+    CHECK(mean_of(results, policy, 10, "policy_loss") >= 0);
+  }
+}
+
+}  // namespace
+}  // namespace kvreplay::testing
