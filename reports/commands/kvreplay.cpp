@@ -117,6 +117,7 @@ std::vector<Command> all_commands() {
   commands.push_back(capture_command());
   commands.push_back(simulate_command());
   commands.push_back(optimum_command());
+  commands.push_back(analyze_theory_command());
   commands.push_back(report_command());
   commands.push_back(policies_command());
   commands.push_back(trace_info_command());
