@@ -1,5 +1,5 @@
-// Replays many budgets of the policies that go by the lowest sum (policies/policy.hpp, LowestLeaves)
-// on one head, a few rows at a time: each row is loaded once for all of them.
+// Replays many budgets of the policies that go by the lowest sum (policies/policy.hpp,
+// LowestLeaves) on one head, a few rows at a time: each row is loaded once for all of them.
 //
 // A lane is one cell. Rows come in tiles of eight. At the start of a tile every lane sums all eight
 // over what it holds; of what it evicts within the tile it takes the weights out of the later sums.

@@ -85,7 +85,7 @@ void BudgetStack::attend(std::uint32_t i, const RowView& row) {
     if (rule_.by == By::sum) entry.number += weight;
     if (rule_.by == By::last_weight) entry.number = weight;
     ++held;
-    if (budget != budgets_.end() && budget->tokens == held) (budget++)->visible_sum = sum;
+    for (; budget != budgets_.end() && budget->tokens == held; ++budget) budget->visible_sum = sum;
   }
   for (; budget != budgets_.end(); ++budget) budget->visible_sum = row.sum;  // they see all
 }
@@ -98,7 +98,8 @@ void BudgetStack::evict(std::uint32_t i, Entry newcomer) {
     Entry leaves = exchange(i, newcomer);
     auto budget = budgets_.begin();
     for (std::uint32_t held = smallest_;; ++held) {
-      if (budget != budgets_.end() && budget->tokens == held) (budget++)->evicted = leaves.token;
+      for (; budget != budgets_.end() && budget->tokens == held; ++budget)
+        budget->evicted = leaves.token;
       if (held == stack_.size()) break;
       Entry& further = stack_[held];
       if (further.below(leaves)) std::swap(further, leaves);
@@ -109,7 +110,8 @@ void BudgetStack::evict(std::uint32_t i, Entry newcomer) {
   auto budget = budgets_.begin();
   for (std::uint32_t held = 0; held < stack_.size();) {
     token_sum += stack_[held++].token;
-    if (budget != budgets_.end() && budget->tokens == held) (budget++)->token_sum = token_sum;
+    for (; budget != budgets_.end() && budget->tokens == held; ++budget)
+      budget->token_sum = token_sum;
   }
   for (; budget != budgets_.end(); ++budget) budget->token_sum = token_sum;
 }

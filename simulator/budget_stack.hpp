@@ -89,7 +89,7 @@ class BudgetStack {
   LowestLeaves rule_;
   std::uint32_t smallest_;
   std::uint32_t largest_;
-  std::vector<Budget> budgets_;  // ascending
+  std::vector<Budget> budgets_;  // ascending; those that a policy has no use for hold the same
   /// What the smallest set holds, in any order, then the further token of each larger one.
   std::vector<Entry> stack_;
   std::span<const double> column_sums_;

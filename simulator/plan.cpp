@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <map>
+#include <set>
 #include <stdexcept>
 
 #include "policies/names.hpp"
@@ -377,7 +378,11 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
   std::sort(budgets.begin(), budgets.end(), [](const auto& one, const auto& other) {
     return one.budget.tokens < other.budget.tokens;
   });
+  std::set<std::string> asked_before;
   for (const auto& asked : request.policies) {
+    // What is asked for twice in the same words runs once; other words keep a line of their own,
+    // even where they come to the same at some budget.
+    if (!asked_before.insert(asked.text).second) continue;
     check_needs(asked, plan, info);
     plan.vectors = plan.vectors || need_vectors(needs_of(*asked.entry, asked.arguments));
     check_sharers(*asked.entry, plan, info);
@@ -400,13 +405,7 @@ ReplayPlan plan_replay(const TraceInfo& info, std::string_view trace,
         continue;
       }
       check_prompt(plan, cell.traits, policy.entry->name);
-      // What is asked for twice in the same words runs once; other words keep a line of their own,
-      // even where they come to the same at this budget.
-      const bool known = std::any_of(plan.cells.begin(), plan.cells.end(), [&](const auto& other) {
-        return other.policy.text == policy.text &&
-               other.budget.budget.tokens == budget.budget.tokens;
-      });
-      if (!known) plan.cells.push_back(std::move(cell));
+      plan.cells.push_back(std::move(cell));
     }
     if (plan.cells.size() == before && too_small) std::rethrow_exception(too_small);
   }

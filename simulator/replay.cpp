@@ -334,7 +334,10 @@ std::uint64_t estimated_bytes(const ReplayPlan& plan, unsigned threads) {
                                  metrics * sizeof(Sums) * (open * per_layer + layers);
   // Kept sets, scores and what regret remembers; rows as doubles, and scores where nothing has
   // left.
-  std::uint64_t remembered = cells * (20 * n + (n * plan.needed.size() + 7) / 8);
+  const JointCells joint = joint_cells(plan);
+  std::uint64_t remembered =
+      (joint.lanes.size() + joint.single.size()) * (20 * n + (n * plan.needed.size() + 7) / 8);
+  remembered += joint.stacks.size() * 16 * n;
   for (const auto& cell : plan.cells) remembered += cell.traits.history_bytes;
   remembered += std::min<std::uint64_t>(threads, cells) * (kTileRows + 2) * 8 * n;
   const std::uint64_t scratch = workers * (2 * kSlabValues * sizeof(float) + together * remembered);

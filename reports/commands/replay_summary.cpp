@@ -8,8 +8,8 @@
 #include <stdexcept>
 
 #include "policies/parts.hpp"
-#include "reports/comparable.hpp"
 #include "reports/commands/shown_budgets.hpp"
+#include "reports/comparable.hpp"
 #include "reports/text_table.hpp"
 #include "simulator/axes.hpp"
 #include "simulator/coverage.hpp"
@@ -454,14 +454,16 @@ std::string replayed_heads(const ReplayPlan& plan, const ReplayOutcome& outcome)
 
 void print_zero_mass_rows(const ReplayPlan& plan, const ReplayOutcome& outcome) {
   std::string cells;
+  const auto shown = shown_budgets(plan);
   for (std::size_t i = 0; i < plan.cells.size(); ++i) {
     if (outcome.zero_mass_rows[i] == 0) continue;
+    if (!shown.contains(plan.cells[i].budget.budget.tokens)) continue;
     cells += (cells.empty() ? "" : ", ") + grouped(outcome.zero_mass_rows[i]) + " of " +
              plan.cells[i].policy.text + " at " + plan.cells[i].budget.text;
   }
   if (!cells.empty()) {
     std::cout << wrapped("\n  ",
-                         "rows that gave nothing to the tokens that were kept, and added "
+                         "rows that gave nothing to the tokens that their queries see, and added "
                          "0 to every score: " +
                              cells);
   }

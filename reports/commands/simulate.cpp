@@ -38,9 +38,10 @@ sinks:4+recent:0.5+heavy (kvreplay policies lists both, kvreplay policies NAME e
 
 Budgets are tokens (64), percentages of n (20%) or of the prompt (20%prompt), rounded down but at
 least 1, inclusive ranges (64:1024:64, 10%:50%:10%), or all: every one from 1 to n that a policy's
-fixed parts fit. With --needed none all budgets of policies whose order is the same at each take
-one pass together: local, sinks, tova, h2o-global and h2o:rows=raw with a fixed recent part; give
---detail overall or layer with it, or results are long. A budget bounds what may be held after a
+fixed parts fit. Eight or more budgets of a policy that orders tokens alike at each (local, sinks,
+tova, h2o-global and h2o:rows=raw with a fixed recent part) take one pass together, at scope head
+with --needed none, where the prompt is no exception, all rows and no values are recorded and
+neither --union nor --cost is asked for; give --detail overall or layer, or results are long. A budget bounds what may be held after a
 step; with --match visible what a query may see, itself included: a policy that drops after query
 i attended then holds k - 1, one that drops before or hides token i from its query k, and a
 pattern of varying size runs at the largest setting that never shows more than k. What is held and

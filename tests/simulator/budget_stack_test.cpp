@@ -12,16 +12,13 @@
 namespace kvreplay::testing {
 namespace {
 
-const std::vector<std::string> stacked = {"local",
-                                          "sinks",
-                                          "sinks:sinks=1",
-                                          "tova",
-                                          "tova:recent=3",
-                                          "h2o:rows=raw:recent=5",
-                                          "h2o:rows=raw:recent=0",
-                                          "h2o-global:recent=4",
-                                          "sinks:2+recent:3+heavy:rows=raw",
-                                          "sinks:3+last"};
+const std::vector<std::string> stacked = {
+    "local", "sinks", "sinks:sinks=1", "tova", "tova:recent=3", "h2o:rows=raw:recent=5",
+    "h2o:rows=raw:recent=0", "h2o-global:recent=4", "sinks:2+recent:3+heavy:rows=raw",
+    "sinks:3+last",
+    // These hold the same at many budgets.
+    "sinks:sinks=4:recent=3", "sinks:sinks=2:recent=0.5", "h2o:rows=raw:heavy=4:recent=4",
+    "h2o-global:heavy=4:recent=4", "tova:recent=4", "sinks:2+oldest:6"};
 
 ReplayRequest request_of_all(const std::string& policies, Steps steps = Steps::all) {
   auto request = request_for(policies, "all", Scope::head, steps);
@@ -49,7 +46,7 @@ void check_equal(const Summary& found, const Summary& expected) {
 
 TEST_CASE("a stack keeps at every budget and step what a cell of that budget keeps") {
   const auto kind = GENERATE(from_range(all_kinds));
-  const int n = GENERATE(12, 40, 66);
+  const int n = GENERATE(16, 40, 66);
   const auto policy = GENERATE(from_range(stacked));
   INFO(policy << " of " << n);
   const auto rows = in_memory(random_layers(1, 2, n, kind, 71), 1);
