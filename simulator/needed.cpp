@@ -92,50 +92,50 @@ void mark_at_least(std::span<const float> row, float least, std::span<std::uint6
   }
 }
 
-constexpr std::size_t kLanes = 16;  // independent results, so that loops become vector code
+// Written as vectors: of such loops over arrays g++ 12 makes scalar code.
+using Floats [[gnu::vector_size(32)]] = float;
+using Doubles [[gnu::vector_size(64)]] = double;
+constexpr std::size_t kLanes = 8;
+
+Floats eight_of(const float* weights) {
+  Floats eight;
+  std::memcpy(&eight, weights, sizeof eight);
+  return eight;
+}
 
 float largest_of(std::span<const float> row) {
-  const float* const weights = row.data();
-  std::array<float, kLanes> largest{};
+  Floats largest{};
   std::size_t i = 0;
   for (; i + kLanes <= row.size(); i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      largest[lane] = largest[lane] < weights[i + lane] ? weights[i + lane] : largest[lane];
-    }
+    const Floats here = eight_of(row.data() + i);
+    largest = largest < here ? here : largest;
   }
-  for (; i < row.size(); ++i) largest[0] = std::max(largest[0], weights[i]);
-  return *std::max_element(largest.begin(), largest.end());
+  float most = 0;
+  for (; i < row.size(); ++i) most = std::max(most, row[i]);
+  for (std::size_t lane = 0; lane < kLanes; ++lane) most = std::max(most, largest[lane]);
+  return most;
 }
 
 /// Of the weights that are at least `least`.
 double sum_at_least(std::span<const float> row, float least) {
-  const float* const weights = row.data();
-  std::array<double, kLanes> sums{};
+  const Floats zeros{};
+  std::array<Doubles, 2> sums{};
   std::size_t i = 0;
-  for (; i + kLanes <= row.size(); i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const float weight = weights[i + lane];
-      sums[lane] += static_cast<double>(weight >= least ? weight : 0.0F);
+  for (; i + 2 * kLanes <= row.size(); i += 2 * kLanes) {
+    for (std::size_t half = 0; half < 2; ++half) {
+      const Floats here = eight_of(row.data() + i + half * kLanes);
+      sums[half] += __builtin_convertvector(here >= least ? here : zeros, Doubles);
     }
   }
-  for (; i < row.size(); ++i) sums[0] += weights[i] >= least ? weights[i] : 0.0F;
-  return std::accumulate(sums.begin(), sums.end(), 0.0);
+  double sum = 0;
+  for (; i < row.size(); ++i) sum += row[i] >= least ? row[i] : 0.0F;
+  sums[0] += sums[1];
+  for (std::size_t lane = 0; lane < kLanes; ++lane) sum += sums[0][lane];
+  return sum;
 }
 
 float above(float weight) {
   return std::nextafter(weight, std::numeric_limits<float>::infinity());
-}
-
-void mark_rank(std::span<const float> row, std::span<std::uint64_t> words,
-               Selection<float>::Rank rank) {
-  mark_at_least(row, above(rank.weight), words);
-  for (std::size_t token = row.size(); rank.equals > 0;) {
-    --token;
-    if (row[token] == rank.weight) {
-      words[token / kWord] |= std::uint64_t{1} << (token % kWord);
-      --rank.equals;
-    }
-  }
 }
 
 /// Appends the weights of the tokens in `words`.
@@ -220,12 +220,27 @@ void NeededFinder::mark(const NeededRule& rule, std::span<std::uint64_t> words) 
       return mark_at_least(row_, least < cut ? above(least) : least, words);
     }
     case NeededRule::Kind::top:
-      return mark_rank(row_, words, top(rule.count));
+      return mark_rank(words, top(rule.count));
     case NeededRule::Kind::mass:
-      return mark_rank(row_, words, mass(rule.fraction));
+      return mark_rank(words, mass(rule.fraction));
     case NeededRule::Kind::mean:
       return mark_at_least(row_, above(stored(encoding_, 1.0 / static_cast<double>(row_.size()))),
                            words);
+  }
+}
+
+void NeededFinder::mark_rank(std::span<std::uint64_t> words, Rank rank) {
+  mark_at_least(row_, above(rank.weight), words);
+  const auto at_least = scratch(words.size());
+  mark_at_least(row_, rank.weight, at_least);
+  for (std::size_t word = words.size(); rank.equals > 0;) {
+    --word;
+    for (auto equals = at_least[word] & ~words[word]; equals != 0 && rank.equals > 0;
+         --rank.equals) {
+      const std::uint64_t newest = std::bit_floor(equals);
+      words[word] |= newest;
+      equals ^= newest;
+    }
   }
 }
 
@@ -255,7 +270,10 @@ NeededFinder::Rank NeededFinder::mass(double fraction) {
                                   [&](const auto& one) { return one.first == fraction; });
   const double wanted = fraction * sum_;
   std::optional<Rank> rank;
-  if (known != crossings_.end()) rank = mass_near(known->second, wanted);
+  for (const float reach : {1.02F, 1.3F}) {
+    if (known == crossings_.end() || rank) break;
+    rank = mass_near(known->second, reach, wanted);
+  }
   if (!rank) rank = selection_.reaching(row_, wanted);
   if (known != crossings_.end()) {
     known->second = rank->weight;
@@ -265,18 +283,18 @@ NeededFinder::Rank NeededFinder::mass(double fraction) {
   return *rank;
 }
 
-std::optional<NeededFinder::Rank> NeededFinder::mass_near(float crossing, double wanted) {
-  constexpr float kReach = 1.1F;
-  const float low = crossing / kReach;
-  const float high = crossing * kReach;
+std::optional<NeededFinder::Rank> NeededFinder::mass_near(float crossing, float reach,
+                                                          double wanted) {
+  const float low = crossing / reach;
+  const float high = crossing * reach;
   if (!(low > 0 && std::isfinite(high) && wanted > 0)) return std::nullopt;
   const double sure = sum_at_least(row_, high);
   if (!(sure < wanted * (1 - 2 * Selection<float>::kSlack))) return std::nullopt;
 
   const std::size_t words = largest_.size();
-  bits_.resize(2 * words);
-  const auto near = std::span(bits_).first(words);
-  const auto too_high = std::span(bits_).last(words);
+  const auto both = scratch(2 * words);
+  const auto near = both.first(words);
+  const auto too_high = both.last(words);
   mark_at_least(row_, low, near);
   mark_at_least(row_, high, too_high);
   for (std::size_t word = 0; word < words; ++word) near[word] &= ~too_high[word];

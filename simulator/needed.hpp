@@ -51,9 +51,14 @@ class NeededFinder {
 
  private:
   using Rank = Selection<float>::Rank;
+  void mark_rank(std::span<std::uint64_t> words, Rank rank);
   Rank top(std::uint32_t count);
   Rank mass(double fraction);
-  std::optional<Rank> mass_near(float crossing, double wanted);
+  std::optional<Rank> mass_near(float crossing, float reach, double wanted);
+  std::span<std::uint64_t> scratch(std::size_t words) {
+    bits_.resize(words);
+    return bits_;
+  }
 
   Encoding encoding_;
   std::span<const float> row_;
