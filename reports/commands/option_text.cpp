@@ -1,4 +1,4 @@
-#include "reports/commands/run_facts.hpp"
+#include "reports/commands/option_text.hpp"
 
 #include <array>
 #include <ctime>

@@ -1,4 +1,4 @@
-// What commands that write results say of their run, and how they read their options.
+// Options, names of files and the time as text, for commands that write results.
 #pragma once
 
 #include <optional>
