@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <stdexcept>
+#include <string>
+#include <variant>
 
 #include "simulator/metrics.hpp"
 
@@ -18,8 +20,10 @@ std::uint32_t held_at(const ReplayPlan& plan, std::uint32_t budget) {
 
 /// Whether the cell keeps to what an optimum keeps to.
 bool is_bounded(const ReplayPlan& plan, const CellPlan& cell) {
+  const PolicyEntry& policy = *cell.policy.entry;
+  const bool evicts = std::holds_alternative<CacheFactory>(policy.make);
   const std::uint32_t shown = held_at(plan, cell.budget.budget.tokens) + 1;
-  return !cell.policy.entry->allotment && most_visible(cell.traits) <= shown;
+  return evicts && !policy.allotment && most_visible(cell.traits) <= shown;
 }
 
 OptimumPlan optimum_of(const ReplayPlan& plan, std::uint32_t full_rows) {
@@ -39,7 +43,12 @@ OptimumPlan optimum_of(const ReplayPlan& plan, std::uint32_t full_rows) {
   return optimum;
 }
 
-std::optional<LossSplit> split_of(const Summary& loss, const LeastLoss& least) {
+/// None where there are no samples, or some are missing as the replay is not `whole`.
+std::optional<LossSplit> split_of(const Summary& loss, const LeastLoss& least, bool whole) {
+  if (whole && loss.count != least.samples) {
+    throw std::logic_error("a policy's loss is over " + std::to_string(loss.count) +
+                           " samples and its optimum's over " + std::to_string(least.samples));
+  }
   if (loss.count == 0 || loss.count != least.samples) return std::nullopt;
   return LossSplit{loss.mean, least.mean(least.loss)};
 }
@@ -96,12 +105,13 @@ std::vector<std::optional<LossSplit>> overall_splits(const ReplayPlan& plan,
     losses.push_back(optimum.outcome.total(optimum.plan));
   }
   const std::size_t metrics = Metrics(plan).size();
+  const bool whole = outcome.units_done == plan.units.size();
   std::vector<std::optional<LossSplit>> splits(plan.cells.size());
   for (std::size_t cell = 0; cell < splits.size(); ++cell) {
     const auto& place = against.places[cell];
     if (!place || !against.optima[place->optimum].outcome.whole()) continue;
     splits[cell] = split_of(outcome.overall[cell * metrics + Metrics::mass_loss()],
-                            losses[place->optimum][place->budget]);
+                            losses[place->optimum][place->budget], whole);
   }
   return splits;
 }
@@ -109,6 +119,7 @@ std::vector<std::optional<LossSplit>> overall_splits(const ReplayPlan& plan,
 void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, const Against& against,
               Results& results) {
   const std::size_t metrics = Metrics(plan).size();
+  const bool whole = outcome.units_done == plan.units.size();
   const auto& curve = against.optima.front();
   ResultRow row;
   row.trace = results.text(plan.trace);
@@ -128,7 +139,7 @@ void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, const Agains
       const auto& place = against.places[cell];
       if (!place || losses[place->optimum].empty()) continue;
       const auto split = split_of(summaries[cell * metrics + Metrics::mass_loss()],
-                                  losses[place->optimum][place->budget]);
+                                  losses[place->optimum][place->budget], whole);
       if (!split) continue;
       const CellPlan& one = plan.cells[cell];
       row.policy = results.text(one.policy.text);

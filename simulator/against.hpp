@@ -19,7 +19,8 @@ struct Against {
   };
   std::vector<Optimum> optima;
   /// Where the least loss is that a cell is set against: which optimum, which of its budgets. None
-  /// where its queries may see more than the budget shows: then it is held to other rules.
+  /// where it is held to other rules: nothing leaves for good, its queries may see more than the
+  /// budget shows, or budgets are dealt out.
   struct Place {
     std::size_t optimum = 0;
     std::size_t budget = 0;

@@ -96,9 +96,9 @@ With --against optimum, beside each mean loss, over the same steps and heads:
                     a step: the mass_loss of `optimum`, a line of its own (kvreplay help optimum)
   policy_loss       mass_loss - working_set_loss: what a better policy could save
   share_of_optimum  (1 - mass_loss) / (1 - working_set_loss): of what could be retained
-They are of means, for each head, layer and all. Policies from which nothing leaves for good, as
-topk-row, which is added where it is not asked for, may be above the optimum; those whose queries
-may see more than k + 1 tokens, and those that deal budgets out, have none of the three.
+They are of means, for each head, layer and all. Policies from which nothing leaves for good, those
+whose queries may see more than k + 1 tokens, and those that deal budgets out have none of the
+three. topk-row is added where it is not asked for.
 
 --series FILE.csv has losses, misses, kept, visible, turnover and age along the steps: mean, p50,
 p95 and p99 over all heads (kept sets) in each of --bins bins of steps, first_step to last_step.
