@@ -1,10 +1,9 @@
 #include "simulator/unit_worths.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "simulator/pooled_rows.hpp"
-#include "traces/errors.hpp"
+#include "simulator/unit_vectors.hpp"
 #include "traces/norm.hpp"
 
 namespace kvreplay {
@@ -20,13 +19,7 @@ void read_value_norms(const RowSource& source, const ReplayPlan& plan, const Uni
   } else {
     norms.assign(held.begin(), held.end());
   }
-  const auto bad =
-      std::find_if(norms.begin(), norms.end(), [](float norm) { return !std::isfinite(norm); });
-  if (bad == norms.end()) return;
-  throw InputError(
-      plan.trace + ": the values of layer " + std::to_string(unit.layer_names[head]) + ", head " +
-      std::to_string(unit.head_names[head]) + " hold a number that is not finite at token " +
-      std::to_string(bad - norms.begin()) + "; `kvreplay trace verify` checks the whole file");
+  check_finite(norms, 1, "values", plan, unit, head);
 }
 
 }  // namespace
