@@ -146,7 +146,9 @@ void Submodularity::look(const std::function<double(double)>& h, const SampledSe
     ++violations;
     worst = std::max(worst, at_larger - at_smaller);
   }
-  if (at_smaller > rounding) gap_sum += 1 - at_larger / at_smaller;
+  if (at_smaller <= rounding) return;
+  ++gaps;
+  if (std::abs(at_smaller - at_larger) > rounding) gap_sum += 1 - at_larger / at_smaller;
 }
 
 Submodularity& Submodularity::operator+=(const Submodularity& other) {
@@ -154,6 +156,7 @@ Submodularity& Submodularity::operator+=(const Submodularity& other) {
   violations += other.violations;
   worst = std::max(worst, other.worst);
   gap_sum += other.gap_sum;
+  gaps += other.gaps;
   return *this;
 }
 

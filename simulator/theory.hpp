@@ -42,11 +42,12 @@ struct Submodularity {
   std::uint64_t violations = 0;  ///< beyond rounding: 1e-12 of the value
   double worst = 0;              ///< by how much a gain grew at most where it must not
   double gap_sum = 0;            ///< of 1 - gain at the larger / gain at the smaller set
+  std::uint64_t gaps = 0;        ///< summed: those of a gain at the smaller set beyond rounding
 
   void look(const std::function<double(double)>& h, const SampledSets& sets);
   Submodularity& operator+=(const Submodularity& other);
   /// 0: what a token adds does not depend on the set, the function is modular.
-  double mean_gap() const { return samples == 0 ? 0 : gap_sum / static_cast<double>(samples); }
+  double mean_gap() const { return gaps == 0 ? 0 : gap_sum / static_cast<double>(gaps); }
 };
 
 /// How far f moves from step to step while the cache is full, relative to its value.

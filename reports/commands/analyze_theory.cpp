@@ -37,6 +37,7 @@ the newcomer attend, rows are divided by their visible mass and summed, the lowe
   score ratio    least f_i(S_i) / best f_i of k tokens, h = z: greedy by its own score
   mass ratio     attention mass that greedy retains / that of the exact optimum (kvreplay optimum),
                  over the steps i >= k: greedy by what counts, against 1 - 1/e = 0.632
+Where the budget holds all tokens nothing leaves, and nothing is measured ("-", no lines as CSV).
 theta and gamma are this program's reading of the two drift terms, which the paper bounds without
 measuring them.
 
@@ -77,10 +78,21 @@ void print_submodularity(const std::vector<Head>& heads) {
                                  : "Does not hold on all drawn sets.");
 }
 
+/// Whether anything leaves: where all tokens fit, nothing is measured.
+bool evicts(const OptimumPlan& plan, std::size_t budget) {
+  return plan.budgets[budget].held < plan.replay.tokens;
+}
+
 void print_drift(const OptimumPlan& plan, const std::vector<Head>& heads) {
   TextTable table({"budget", "h", "theta", "gamma", "alpha"});
   double least = HUGE_VAL;
+  bool measured = false;
   for (std::size_t at = 0; at < plan.budgets.size(); ++at) {
+    if (!evicts(plan, at)) {
+      table.add({plan.budgets[at].budget.text, "-", "-", "-", "-"});
+      continue;
+    }
+    measured = true;
     for (std::size_t h = 0; h < score_functions.size(); ++h) {
       Drift drift;
       for (const auto& head : heads) drift.merge(head.theory->budgets[at].drift[h]);
@@ -93,7 +105,8 @@ void print_drift(const OptimumPlan& plan, const std::vector<Head>& heads) {
   std::cout << "\ndrift from step to step, the most of any head and step; alpha = 10 n max(theta, "
                "gamma)\n"
             << table.text("  ")
-            << wrapped("  ", least >= 1
+            << wrapped("  ", !measured ? "Nothing leaves at these budgets, so nothing is measured."
+                             : least >= 1
                                  ? "The theorem asks for alpha < 1, and nowhere is it: on this "
                                    "trace it bounds nothing. Every row adds mass of 1 to a sum of "
                                    "about i, so that gamma is near 1/i with h = z, and 10 n gamma "
@@ -106,6 +119,10 @@ void print_ratios(const OptimumPlan& plan, const std::vector<Head>& heads) {
   std::uint64_t below = 0;
   std::uint64_t all = 0;
   for (std::size_t at = 0; at < plan.budgets.size(); ++at) {
+    if (!evicts(plan, at)) {
+      table.add({plan.budgets[at].budget.text, "-", "-", "-", "-"});
+      continue;
+    }
     double score = 1;
     double greedy = 0;
     double optimum = 0;
@@ -129,10 +146,11 @@ void print_ratios(const OptimumPlan& plan, const std::vector<Head>& heads) {
                "optimum's\n"
             << table.text("  ")
             << wrapped("  ",
-                       "The bound 1 - 1/e is about the score; of the mass it promises nothing. " +
-                           (below == 0 ? std::string("The mass stays above it all the same.")
-                                       : "The mass falls below it in " + grouped(below) + " of " +
-                                             grouped(all) + " heads and budgets."));
+                       "The bound 1 - 1/e is about the score; of the mass it promises nothing." +
+                           (all == 0     ? std::string()
+                            : below == 0 ? std::string(" The mass stays above it all the same.")
+                                         : " The mass falls below it in " + grouped(below) +
+                                               " of " + grouped(all) + " heads and budgets."));
 }
 
 std::string csv_of(const OptimumPlan& plan, const std::vector<Head>& heads) {
@@ -159,6 +177,7 @@ std::string csv_of(const OptimumPlan& plan, const std::vector<Head>& heads) {
       line("", "", "submodularity_mean_gap", name, found.mean_gap());
     }
     for (std::size_t at = 0; at < plan.budgets.size(); ++at) {
+      if (!evicts(plan, at)) continue;
       const auto& found = head.theory->budgets[at];
       const auto budget = plan.budgets[at].budget.text;
       const auto tokens = std::to_string(plan.budgets[at].held);

@@ -24,5 +24,22 @@ TEST_CASE("analyze theory measures what is assumed") {
   CHECK(run_kvreplay("help analyze theory").exit_code == 0);
 }
 
+TEST_CASE("analyze theory measures nothing where all tokens are held") {
+  const Bench bench;
+  const auto csv = bench.path("theory.csv");
+  const auto command = "analyze theory '" + bench.path("t.h5") + "' --budget ";
+  const auto both = run_kvreplay(command + "20,100% --csv '" + csv + "'");
+  INFO(both.err);
+  REQUIRE(both.exit_code == 0);
+  CHECK_THAT(both.out, Contains("on this trace it bounds nothing") && !Contains("-0.0000"));
+  CHECK(has_line(both.out, "  100% ", " - "));
+  CHECK(has_line(read_text(csv), "t.h5,0,0,20,20,theta,z,", ""));
+  CHECK_THAT(read_text(csv), !Contains(",100%,"));
+  const auto all = run_kvreplay(command + "100%");
+  REQUIRE(all.exit_code == 0);
+  CHECK_THAT(all.out, Contains("Nothing leaves at these budgets") &&
+                          !Contains("something to say") && !Contains("The mass stays"));
+}
+
 }  // namespace
 }  // namespace kvreplay::testing
