@@ -61,10 +61,11 @@ struct SetsCheck {
   double largest_error = 0;       ///< of a stated loss
 };
 
-/// Goes through a file of OptimalSets with the rows and none of the code that found them: each
+/// Goes through a file of OptimalSets with the rows and none of the search that found them: each
 /// token is seen from its own query to one last one, no more than the budget are held after any
 /// step, what they lose is what is stated, within 1e-9 of what there is to lose, and does not rise,
-/// nor its falls, with the budget. Throws InputError for what does not hold, naming the line.
+/// nor its falls, with the budget. That no others lose less it does not check. Throws InputError
+/// for what does not hold, naming the line.
 SetsCheck check_sets(const std::filesystem::path& path, const RowSource& source,
                      std::string_view trace, const RunControl& control);
 

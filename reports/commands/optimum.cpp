@@ -43,8 +43,9 @@ RULE is threshold:F, top:M, mass:F or mean. Heads that share a kept set lose tog
 Results are rows as those of simulate, policies "optimum" and "recoverable", the mean over the steps
 that count; kvreplay report takes both files and draws them in one chart. --sets writes what leaves
 when, a line for each kept set and budget, from which every kept set follows; --check goes through
-such a file with the rows and none of the code that found the sets: each token is seen from its own
-query to one last one, no step holds more than its budget, and the losses are as stated.
+such a file with the rows and none of the search that found the sets: each token is seen from its
+own query to one last one, no step holds more than its budget, and the losses are as stated. That no
+other sets lose less it does not check.
 
   kvreplay optimum run.h5 --out optimum.h5
   kvreplay optimum run.h5 --budget 5%,10%,20%,50% --csv optimum.csv --sets sets.csv
@@ -104,7 +105,8 @@ void print_table(const OptimumPlan& plan, const OptimumOutcome& outcome) {
 
 void check(const po::variables_map& options, const TraceReader& reader, std::string_view trace,
            const RunControl& control) {
-  for (const auto* option : {"budget", "out", "csv", "sets", "objective", "scope", "steps"}) {
+  for (const auto* option : {"budget", "out", "csv", "sets", "objective", "scope", "prefill",
+                             "prompt-len", "steps", "detail", "layers", "heads"}) {
     if (options.count(option) != 0 && !options[option].defaulted()) {
       throw std::invalid_argument("--check reads what was found and takes no --" +
                                   std::string(option));
@@ -242,9 +244,9 @@ Command optimum_command() {
   add("out", po::value<std::string>()->value_name("FILE"), "results as HDF5, for kvreplay report");
   add("csv", po::value<std::string>()->value_name("FILE"), "results as CSV");
   add("sets", po::value<std::string>()->value_name("FILE"),
-      "what leaves when, as CSV: a certificate for --check");
+      "what leaves when, as CSV, for --check");
   add("check", po::value<std::string>()->value_name("FILE"),
-      "check such a file instead, by the rows alone");
+      "check instead that the sets of such a file hold and lose what it states");
   add("overwrite", po::bool_switch(), "replace output files that exist");
   add("incomplete", po::bool_switch(), "take the whole rows of an unfinished trace");
   command.positional.add("trace", 1);

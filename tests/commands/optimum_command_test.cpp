@@ -46,7 +46,14 @@ TEST_CASE("optimum writes the whole curve and sets that hold") {
   CHECK(refused.exit_code == 3);
   CHECK_THAT(refused.err, Contains("changed.csv: line 769: "));
   CHECK(optimum(bench, "--check '" + bench.path("none.csv") + "'").exit_code == 3);
-  CHECK(optimum(bench, "--check '" + sets + "' --budget 4").exit_code == 2);
+  for (const std::string option : {"budget 4", "layers 0", "heads 1", "prefill full",
+                                   "prompt-len 9", "detail layer", "steps all", "scope all"}) {
+    const auto both = optimum(bench, "--check '" + sets + "' --" + option);
+    INFO(option << ": " << both.err);
+    CHECK(both.exit_code == 2);
+    CHECK_THAT(both.err, Contains("--check reads what was found and takes no --" +
+                                  option.substr(0, option.find(' '))));
+  }
 }
 
 TEST_CASE("optimum over groups, a full prompt, needed tokens") {
