@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <tuple>
 
 #include "simulator/csv.hpp"
@@ -109,7 +110,7 @@ void pack(const ResultRow& row, const RecordLayout& layout, std::byte* record) {
   std::memcpy(record, &numbers, sizeof numbers);
   for (std::size_t i = 0; i < kTexts.size(); ++i) {
     const auto text = row.*kTexts[i].member;
-    std::memcpy(record + layout.offset(i), text.data(), text.size());
+    std::ranges::copy(std::as_bytes(std::span(text)), record + layout.offset(i));  // may be none
   }
 }
 
