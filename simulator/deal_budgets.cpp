@@ -75,14 +75,7 @@ std::vector<Surveys> survey(const ReplayPlan& plan, const std::vector<CellPlan*>
       }
     }
   };
-  on_threads(std::min<std::size_t>(threads, range.size()), [&] {
-    try {
-      work();
-    } catch (...) {
-      stop = true;
-      throw;
-    }
-  });
+  on_threads(std::min<std::size_t>(threads, range.size()), stop, work);
   if (stop) throw Interrupted("interrupted before anything was measured");
   return found;
 }

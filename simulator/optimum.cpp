@@ -147,7 +147,7 @@ OptimumOutcome find_optimum(const RowSource& source, const OptimumPlan& plan, un
   OptimumOutcome outcome;
   outcome.units.resize(units);
   std::atomic<std::size_t> next_unit{0};
-  std::atomic<bool> failed{false};  // by one worker: the others need not go on
+  std::atomic<bool> failed{false};
   const auto stopped = [&] { return failed.load(std::memory_order_relaxed) || control.stopped(); };
   std::mutex mutex;
   std::uint64_t evictions = 0;
@@ -167,14 +167,7 @@ OptimumOutcome find_optimum(const RowSource& source, const OptimumPlan& plan, un
       ++outcome.units_done;
     }
   };
-  on_threads(std::min<std::size_t>(threads, units), [&] {
-    try {
-      work();
-    } catch (...) {
-      failed = true;
-      throw;
-    }
-  });
+  on_threads(std::min<std::size_t>(threads, units), failed, work);
   return outcome;
 }
 

@@ -83,13 +83,22 @@ bool PooledRows::each(const UnitPlan& unit, std::uint32_t rows, const Watch& wat
   return true;
 }
 
-void on_threads(std::size_t threads, const std::function<void()>& work) {
+void on_threads(std::size_t threads, std::atomic<bool>& failed, const std::function<void()>& work) {
   const std::size_t used = std::max<std::size_t>(threads, 1);
   const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, used);
   tbb::task_arena arena(static_cast<int>(used));
   arena.execute([&] {
     tbb::parallel_for(
-        std::size_t{0}, used, [&](std::size_t) { work(); }, tbb::simple_partitioner());
+        std::size_t{0}, used,
+        [&](std::size_t) {
+          try {
+            work();
+          } catch (...) {
+            failed = true;
+            throw;
+          }
+        },
+        tbb::simple_partitioner());
   });
 }
 

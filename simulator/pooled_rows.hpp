@@ -1,6 +1,7 @@
 // Reading the rows of units: in slabs, and as the one row that the heads of a unit share.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -56,6 +57,7 @@ class PooledRows {
 };
 
 /// Runs `work` on as many threads at once, one of them the caller's; the first exception is thrown.
-void on_threads(std::size_t threads, const std::function<void()>& work);
+/// `failed` is set as soon as one throws: the others need not go on.
+void on_threads(std::size_t threads, std::atomic<bool>& failed, const std::function<void()>& work);
 
 }  // namespace kvreplay

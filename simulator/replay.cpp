@@ -259,7 +259,7 @@ ReplayOutcome replay(const RowSource& source, const ReplayPlan& plan, unsigned t
   std::mutex report_mutex;
   std::uint64_t rows_done = 0;
   const std::uint64_t rows = rows_read(plan);
-  std::atomic<bool> failed{false};  // by one worker: the others need not go on
+  std::atomic<bool> failed{false};
   const Watch watch{
       .stopped = [&] { return failed.load(std::memory_order_relaxed) || control.stopped(); },
       .rows_done =
@@ -289,15 +289,7 @@ ReplayOutcome replay(const RowSource& source, const ReplayPlan& plan, unsigned t
       }
     }
   };
-  const auto work_or_fail = [&] {
-    try {
-      work();
-    } catch (...) {
-      failed = true;
-      throw;
-    }
-  };
-  on_threads(std::min<std::size_t>(threads, portions * plan.cells.size()), work_or_fail);
+  on_threads(std::min<std::size_t>(threads, portions * plan.cells.size()), failed, work);
   ReplayOutcome outcome = collector.finish();
   if (series) outcome.series = series->finish();
   return outcome;

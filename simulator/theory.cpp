@@ -187,14 +187,7 @@ std::vector<TheoryOfUnit> check_theory(const RowSource& source, const OptimumPla
       control.report("heads", ++done, units);
     }
   };
-  on_threads(std::min<std::size_t>(threads, units), [&] {
-    try {
-      work();
-    } catch (...) {
-      failed = true;
-      throw;
-    }
-  });
+  on_threads(std::min<std::size_t>(threads, units), failed, work);
   return theories;
 }
 

@@ -184,16 +184,7 @@ TEST_CASE("kept sets, bins and summaries do not go by the number of threads") {
     CHECK(many.zero_mass_rows == one.zero_mass_rows);
   }
   // And they are those of every cell by itself.
-  std::string lines = "layer\thead\tpolicy\tbudget_tokens\tstep\tevicted\tkept\n";
-  for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
-    for (std::size_t cell = 0; cell < plan.cells.size(); ++cell) {
-      const auto steps = all_steps(rows, plan, cell, unit);
-      for (std::uint32_t i = 0; i < steps.size(); ++i) {
-        lines += sets_line(plan.cells[cell], plan.units[unit], i, steps[i].evicted, steps[i].kept);
-      }
-    }
-  }
-  CHECK(one_log.text() == lines);
+  CHECK(one_log.text() == sets_of_cells(rows, plan));
 }
 
 TEST_CASE("rows without visible mass are counted in lanes too") {

@@ -9,6 +9,7 @@
 #include "simulator/budget_lanes.hpp"
 #include "simulator/cell.hpp"
 #include "simulator/pooled_rows.hpp"
+#include "simulator/sets_log.hpp"
 #include "simulator/unit_vectors.hpp"
 #include "traces/memory_rows.hpp"
 
@@ -91,6 +92,20 @@ inline std::vector<Step> all_steps(const RowSource& source, const ReplayPlan& pl
                      samples.next(stepped.samples())});
   }
   return steps;
+}
+
+/// What a log of kept sets says where every cell is replayed by itself.
+inline std::string sets_of_cells(const RowSource& rows, const ReplayPlan& plan) {
+  std::string lines = "layer\thead\tpolicy\tbudget_tokens\tstep\tevicted\tkept\n";
+  for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
+    for (std::size_t cell = 0; cell < plan.cells.size(); ++cell) {
+      const auto steps = all_steps(rows, plan, cell, unit);
+      for (std::uint32_t i = 0; i < steps.size(); ++i) {
+        lines += sets_line(plan.cells[cell], plan.units[unit], i, steps[i].evicted, steps[i].kept);
+      }
+    }
+  }
+  return lines;
 }
 
 /// All steps of all cells of the plan, which serve as lanes, on its unit `unit`; `rows_at_once` of
