@@ -58,11 +58,27 @@ inline RunOfModel run_of(Model& model, const std::vector<std::uint32_t>& ids,
   return run;
 }
 
-/// Rows within 2e-5 and logits within 1e-4 of the CPU runtime's.
+/// How far the exact logits move where every embedding moves by one rounding of fp32. Next to
+/// nothing, but for narrow models: where the residual is nearly 0, RMSNorm enlarges its rounding
+/// without bound, in any runtime.
+inline double moved_by_rounding(const TinyModel& tiny, const std::vector<std::uint32_t>& ids) {
+  TinyModel moved = tiny;
+  unsigned sign = 1;
+  for (float& value : moved.weights.at("token_embd.weight"))
+    value = std::nextafter(value, (sign = sign * 1103515245 + 12345) >> 31 ? 9.F : -9.F);
+  const std::vector<double> exact = reference_run(tiny, ids).logits;
+  const std::vector<double> other = reference_run(moved, ids).logits;
+  double most = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i)
+    most = std::max(most, std::abs(exact[i] - other[i]));
+  return most;
+}
+
+/// Rows within 2e-5 and logits within 1e-4 of the CPU runtime's, beside what rounding alone moves.
 template <class Device>
 void check_runs_agree(const TinyModel& tiny, std::uint32_t tokens, std::uint32_t prefilled,
                       std::shared_ptr<Device> device, std::uint64_t limit = kNoLimit) {
-  CAPTURE(tiny.heads, tiny.kv_heads, tiny.head_size, tokens, prefilled, limit);
+  CAPTURE(tiny.heads, tiny.kv_heads, tiny.head_size, tiny.embedding, tokens, prefilled, limit);
   const ModelFile model(tiny);
   const auto ids = ids_of(tokens, tiny.vocabulary);
   CpuModel cpu(model.file, model.config, {.threads = 2});
@@ -73,7 +89,9 @@ void check_runs_agree(const TinyModel& tiny, std::uint32_t tokens, std::uint32_t
   CHECK(found.rows.row_sum_error() < 1e-5);
   CHECK(largest_difference(found.rows.values(), expected.rows.values()) < 2e-5);
   CHECK(largest_difference(found.rows.lse(), expected.rows.lse()) < 5e-5);
-  CHECK(largest_difference(found.logits, expected.logits) < 1e-4);
+  const double difference = largest_difference(found.logits, expected.logits);
+  const double moved = difference < 1e-4 ? 0 : moved_by_rounding(tiny, ids);  // it takes long
+  CHECK(difference < 1e-4 + 4 * moved);
 }
 
 inline TinyModel model_of_shape(std::uint32_t heads, std::uint32_t kv_heads,

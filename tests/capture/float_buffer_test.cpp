@@ -8,7 +8,7 @@ namespace kvreplay::testing {
 
 TEST_CASE("a buffer that memory cannot hold says what it was for and what helps") {
   // More bytes than a size can count, so that no allocator is asked.
-  const auto make = [] { FloatBuffer(~std::uint64_t{0} / 8, "a test"); };
+  const auto make = [] { FloatBuffer(~std::uint64_t{0} / 2, "a test"); };
   CHECK_THROWS_AS(make(), OutOfMemory);
   CHECK_THROWS_WITH(make(), Catch::Matchers::Contains("not enough memory for a test (") &&
                                 Catch::Matchers::Contains("take fewer tokens"));
