@@ -182,23 +182,33 @@ inline Vector lag_weights(const std::vector<Vector>& vectors, int first, int lag
   return weights;
 }
 
+/// The ranks of the tokens first .. first + lag - 1 within their chunk.
+inline std::vector<int> lagkv_ranks(const UnitData& unit, int first, int lag) {
+  Vector scores = lag_weights(unit.keys, first, lag);
+  const Vector values = lag_weights(unit.values, first, lag);
+  for (std::size_t j = 0; j < scores.size(); ++j) scores[j] += values[j];
+  std::vector<int> ranks(scores.size());
+  for (std::size_t j = 0; j < scores.size(); ++j) {
+    for (std::size_t other = 0; other < scores.size(); ++other) {
+      if (scores[other] < scores[j] || (scores[other] == scores[j] && other < j)) ++ranks[j];
+    }
+  }
+  return ranks;
+}
+
 /// Tokens of chunks that are not scored do not leave.
 inline ScoresOf lagkv_scores(const UnitData& unit, int sinks, int lag) {
-  return [&unit, sinks, lag](const Tokens& held, int i) {
+  std::vector<std::vector<int>> chunks;
+  const int n = static_cast<int>(unit.keys.size());
+  for (int first = sinks; first + 2 * lag <= n; first += lag) {
+    chunks.push_back(lagkv_ranks(unit, first, lag));
+  }
+  return [chunks, sinks, lag](const Tokens& held, int i) {
     Scores scores;
     for (int first = sinks; first + 2 * lag <= i + 1; first += lag) {
-      const Vector keys = lag_weights(unit.keys, first, lag);
-      const Vector values = lag_weights(unit.values, first, lag);
+      const auto& ranks = chunks[static_cast<std::size_t>((first - sinks) / lag)];
       for (int j = 0; j < lag; ++j) {
-        if (held.count(first + j) == 0) continue;
-        const auto score = [&](int at) {
-          return keys[static_cast<std::size_t>(at)] + values[static_cast<std::size_t>(at)];
-        };
-        int rank = 0;
-        for (int other = 0; other < lag; ++other) {
-          if (score(other) < score(j) || (score(other) == score(j) && other < j)) ++rank;
-        }
-        scores[first + j] = rank;
+        if (held.count(first + j) > 0) scores[first + j] = ranks[static_cast<std::size_t>(j)];
       }
     }
     return scores;
