@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -25,14 +24,14 @@ inline std::vector<Tokens> quest_sets(const UnitData& unit, const Pages& policy,
     for (int first = 0; first <= i; first += policy.page) {
       double score = 0;
       for (std::size_t c = 0; c < unit.key(0).size(); ++c) {
-        std::set<double> given;  // what the query gives to a corner of the page
-        std::set<double> numbers;
+        double least = unit.key(first)[c];
+        double most = least;
         for (int j = first; j <= std::min(i, first + policy.page - 1); ++j) {
-          numbers.insert(unit.key(j)[c]);
+          least = std::min<double>(least, unit.key(j)[c]);
+          most = std::max<double>(most, unit.key(j)[c]);
         }
         const double q = unit.queries[0][static_cast<std::size_t>(i)][c];
-        given = {q * *numbers.begin(), q * *numbers.rbegin()};
-        score += *given.rbegin();
+        score += std::max(q * least, q * most);  // the corner that the query gives most to
       }
       pages.emplace_back(score, first / policy.page);
     }
