@@ -70,13 +70,14 @@ TEST_CASE("a stack measures at every budget what a cell of that budget measures"
   request.prompt_tokens = 30;
   const auto plan = plan_replay(rows.info(), "t", request);
   const auto outcome = replay(rows, plan, 1, {});
-  const std::size_t metrics = Metrics(plan).size();
+  const Metrics measured(plan);
+  const std::size_t metrics = measured.size();
   for (std::size_t cell = 0; cell < plan.cells.size(); ++cell) {
     INFO("budget " << plan.cells[cell].budget.text);
     const auto one = replay(rows, alone(plan, cell), 1, {});
     CHECK(outcome.zero_mass_rows[cell] == one.zero_mass_rows[0]);
     for (std::size_t metric = 0; metric < metrics; ++metric) {
-      INFO(Metrics(plan).names()[metric]);
+      INFO(measured.names()[metric]);
       check_equal(outcome.overall[cell * metrics + metric], one.overall[metric]);
     }
   }
