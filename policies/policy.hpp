@@ -125,6 +125,11 @@ inline std::uint32_t most_visible(const Traits& traits) {
   return within ? traits.capacity : traits.capacity + 1;
 }
 
+/// Most of them that arrived before it.
+inline std::uint32_t most_visible_before(const Traits& traits) {
+  return most_visible(traits) - (traits.sees_newcomer ? 1 : 0);
+}
+
 /// The slots at step i, the newcomer included.
 struct Held {
   std::uint32_t step = 0;

@@ -18,12 +18,12 @@ std::uint32_t held_at(const ReplayPlan& plan, std::uint32_t budget) {
   return plan.match == Match::visible ? budget - 1 : budget;
 }
 
-/// Whether the cell keeps to what an optimum keeps to.
+/// Whether the cell keeps to what an optimum keeps to: a query sees itself and what was held.
 bool is_bounded(const ReplayPlan& plan, const CellPlan& cell) {
   const PolicyEntry& policy = *cell.policy.entry;
   const bool evicts = std::holds_alternative<CacheFactory>(policy.make);
-  const std::uint32_t shown = held_at(plan, cell.budget.budget.tokens) + 1;
-  return evicts && !policy.allotment && most_visible(cell.traits) <= shown;
+  return evicts && !policy.allotment &&
+         most_visible_before(cell.traits) <= held_at(plan, cell.budget.budget.tokens);
 }
 
 OptimumPlan optimum_of(const ReplayPlan& plan, std::uint32_t full_rows) {

@@ -2,6 +2,8 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <set>
+#include <utility>
 
 #include "policies/registry.hpp"
 #include "simulator/optimal_sets.hpp"
@@ -24,7 +26,7 @@ struct Place {
   std::uint32_t first_worth = 0;
   std::uint32_t layer = 0;
   std::uint32_t index = 0;
-  bool operator==(const Place&) const = default;
+  auto operator<=>(const Place&) const = default;
 };
 
 struct Line {
@@ -58,6 +60,7 @@ std::string_view next_field(std::string_view& text, char separator) {
 }
 
 Line parse(std::string_view text) {
+  if (text.ends_with('\r')) text.remove_suffix(1);
   if (std::count(text.begin(), text.end(), ',') != 9) {
     throw LineError("it has not the 10 fields of the sets of an optimum");
   }
@@ -150,12 +153,20 @@ class UnitCheck {
             const RunControl& control)
       : place_(place),
         earnings_(source, plan, place, control),
-        last_(place.tokens, place.tokens - 1) {}
+        last_(place.tokens, place.tokens - 1),
+        changed_on_(place.tokens, 0) {}
 
   const Place& place() const { return place_; }
 
+  const std::vector<std::uint32_t>& budgets() const { return budgets_; }
+
   void check(const Line& line, SetsCheck& found) {
+    if (line.budget > place_.tokens) {
+      throw LineError("its budget is above the " + std::to_string(place_.tokens) +
+                      " tokens that there are");
+    }
     if (line.budget >= budget_) throw LineError("its budget is not below that of the line before");
+    budgets_.push_back(line.budget);
     change(line.changes);
     check_capacity(line.budget);
     const double lost = earnings_.lost(last_);
@@ -187,6 +198,9 @@ class UnitCheck {
   void change(std::string_view changes) {
     while (!changes.empty()) {
       auto change = next_field(changes, ' ');
+      if (change.find(':') == std::string_view::npos) {
+        throw LineError(in_quotes(change) + " is no change, TOKEN:QUERY");
+      }
       const auto token = number<std::uint32_t>(next_field(change, ':'));
       const auto last = number<std::uint32_t>(change);
       if (token >= place_.tokens) {
@@ -195,6 +209,13 @@ class UnitCheck {
       if (last < token || last >= place_.tokens) {
         throw LineError("query " + std::to_string(last) + " cannot be the last to see token " +
                         std::to_string(token));
+      }
+      if (token < place_.full_rows && last + 1 < place_.full_rows) {
+        throw LineError("token " + std::to_string(token) + " leaves within the first " +
+                        std::to_string(place_.full_rows) + " rows, which attend all before them");
+      }
+      if (std::exchange(changed_on_[token], budgets_.size()) == budgets_.size()) {
+        throw LineError("it says twice when token " + std::to_string(token) + " leaves");
       }
       last_[token] = last;
     }
@@ -220,6 +241,8 @@ class UnitCheck {
   Place place_;
   Earnings earnings_;
   std::vector<std::uint32_t> last_;                // query that sees each token
+  std::vector<std::size_t> changed_on_;            // by token, the last of the lines, from 1
+  std::vector<std::uint32_t> budgets_;             // of the lines so far
   std::uint64_t budget_ = std::uint64_t{1} << 32;  // of the line before
   double loss_ = 0;
   double slope_ = 0;
@@ -240,6 +263,19 @@ SetsCheck check_sets(const std::filesystem::path& path, const RowSource& source,
   plan.values = info.values;
   SetsCheck found;
   std::optional<UnitCheck> unit;
+  std::set<Place> seen;
+  std::vector<std::uint32_t> budgets;  // of the first kept set: all have the same
+  const auto end_unit = [&] {
+    if (!unit) return;
+    if (found.units == 1) budgets = unit->budgets();
+    if (unit->budgets() != budgets) {
+      throw LineError("layer " + std::to_string(unit->place().layer) + ", " + unit->place().scope +
+                      " " + std::to_string(unit->place().index) + " ends with other budgets, " +
+                      std::to_string(unit->budgets().size()) + ", than the first has, " +
+                      std::to_string(budgets.size()) + "; is the file whole?");
+    }
+    unit.reset();  // its memory, before the next takes as much
+  };
   std::string text;
   std::uint64_t lines = 0;
   try {
@@ -257,7 +293,10 @@ SetsCheck check_sets(const std::filesystem::path& path, const RowSource& source,
                         std::to_string(info.tokens));
       }
       if (!unit || unit->place() != line.place) {
-        unit.reset();  // its memory, before the next takes as much
+        end_unit();
+        if (!seen.insert(line.place).second) {
+          throw LineError("its kept set was on lines before, which ended");
+        }
         unit.emplace(source, plan, line.place, control);
         ++found.units;
         control.report("kept sets", found.units, 0);
@@ -265,6 +304,7 @@ SetsCheck check_sets(const std::filesystem::path& path, const RowSource& source,
       unit->check(line, found);
     }
     if (lines < 2) throw LineError("there is nothing to check");
+    end_unit();
   } catch (const LineError& error) {
     throw InputError(path.string() + ": line " + std::to_string(std::max<std::uint64_t>(lines, 1)) +
                      ": " + error.what());

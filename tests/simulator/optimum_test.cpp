@@ -272,16 +272,19 @@ TEST_CASE("sets that were written hold; those that were changed do not") {
     }
     return parts;
   }();
-  const auto refused = [&](std::size_t line, const std::string& with) {
-    std::ofstream file(path, std::ios::trunc);
-    for (std::size_t i = 0; i < lines.size(); ++i) file << (i == line ? with : lines[i]) << '\n';
-    file.close();
+  const auto refused_text = [&](const std::string& changed) {
+    std::ofstream(path, std::ios::trunc) << changed;
     try {
       check_sets(path, source, "t", {});
     } catch (const InputError& error) {
       return std::string(error.what());
     }
     return std::string("nothing");
+  };
+  const auto refused = [&](std::size_t line, const std::string& with) {
+    std::string changed;
+    for (std::size_t i = 0; i < lines.size(); ++i) changed += (i == line ? with : lines[i]) + "\n";
+    return refused_text(changed);
   };
   const auto fields = [&](std::size_t line) {
     std::vector<std::string> parts = {""};
@@ -320,6 +323,19 @@ TEST_CASE("sets that were written hold; those that were changed do not") {
   CHECK_THAT(refused(1, with(1, 2, "most")), Contains("line 2: unknown objective"));
   CHECK_THAT(refused(1, with(1, 1, "row")), Contains("line 2: unknown scope"));
   CHECK_THAT(refused(1, with(1, 8, "much")), Contains("\"much\" is no number"));
+  CHECK_THAT(refused(1, with(1, 7, "33")), Contains("its budget is above the 32 tokens"));
+  const std::string changes = fields(1)[9];
+  CHECK_THAT(refused(1, with(1, 9, changes + " " + changes.substr(0, changes.find(' ')))),
+             Contains("it says twice when token"));
+  CHECK_THAT(refused(1, with(1, 9, "12")), Contains("\"12\" is no change, TOKEN:QUERY"));
+  CHECK_THAT(refused(1, with(1, 3, "20")), Contains("leaves within the first 20 rows"));
+  CHECK_THAT(refused_text(text.substr(0, text.rfind('\n', text.size() - 2) + 1)),
+             Contains("ends with other budgets, 2, than the first has, 3"));
+  CHECK_THAT(refused_text(text + text.substr(text.find('\n') + 1)),
+             Contains("its kept set was on lines before"));
+  std::string with_returns;
+  for (const auto& line : lines) with_returns += line + "\r\n";
+  CHECK(refused_text(with_returns) == "nothing");
 }
 
 TEST_CASE("an optimum over rows that are not there is refused") {
