@@ -1,6 +1,7 @@
 // kvreplay capture as a shell user meets it: what it prints, and each kind of bad input.
 #include <catch2/catch.hpp>
 
+#include "late_signal.hpp"
 #include "run_program.hpp"
 #include "small_disk.hpp"
 #include "traces/trace_reader.hpp"
@@ -329,14 +330,17 @@ TEST_CASE("the log-probabilities of an interrupted capture are kept") {
   if (stories.empty()) return;
   const TemporaryFolder folder;
   const std::string csv = (folder / "p.csv").string();
-  const std::string command =
-      std::string("'") + KVREPLAY_EXECUTABLE + "' capture --model" +
-      in_quotes(stories / "stories260K.gguf") +
-      "--tokens 1 --generate 6000 --ignore-eos --beyond-context --no-record --logprobs" +
-      in_quotes(csv) + ">/dev/null 2>" + in_quotes(folder / "err") + "& pid=$!; while [ ! -e" +
-      in_quotes(csv + ".partial") + "]; do sleep 0.01; done; sleep 1; kill -INT $pid; wait $pid";
-  const int status = std::system(command.c_str());
-  CHECK(WEXITSTATUS(status) == 130);
+  signal_late_enough([&](const std::string& seconds) {
+    const std::string command =
+        std::string("'") + KVREPLAY_EXECUTABLE + "' capture --model" +
+        in_quotes(stories / "stories260K.gguf") +
+        "--tokens 1 --generate 6000 --ignore-eos --beyond-context --no-record --logprobs" +
+        in_quotes(csv) + ">/dev/null 2>" + in_quotes(folder / "err") + "& pid=$!; while [ ! -e" +
+        in_quotes(csv + ".partial") + "]; do sleep 0.01; done; sleep " + seconds +
+        "; kill -INT $pid; wait $pid";
+    CHECK(WEXITSTATUS(std::system(command.c_str())) == 130);
+    return std::filesystem::exists(csv + ".partial");
+  });
   const std::string known = read_text(csv + ".partial");
   CHECK(known.starts_with("position,token,log_probability\n1,"));
   CHECK(!std::filesystem::exists(csv));
@@ -353,16 +357,19 @@ TEST_CASE("Ctrl-C leaves the whole rows and says so") {
   const TemporaryFolder folder;
   // Endless enough: the signal comes soon after room for the rows is there.
   const auto out = folder / "t.h5";
-  const std::string command =
-      std::string("'") + KVREPLAY_EXECUTABLE + "' capture --model" +
-      in_quotes(stories / "stories260K.gguf") +
-      "--tokens 1 --generate 6000 --ignore-eos --beyond-context --layers 0 --heads 0 --out" +
-      in_quotes(out) + ">/dev/null 2>" + in_quotes(folder / "err") +
-      "& pid=$!; while [ 0$(stat -c %s" + in_quotes(out.string() + ".partial") +
-      "2>/dev/null) -lt 1000000 ]; do sleep 0.01; done; sleep 0.3; kill -INT $pid; wait $pid";
-  const int status = std::system(command.c_str());
+  signal_late_enough([&](const std::string& seconds) {
+    const std::string command =
+        std::string("'") + KVREPLAY_EXECUTABLE + "' capture --model" +
+        in_quotes(stories / "stories260K.gguf") +
+        "--tokens 1 --generate 6000 --ignore-eos --beyond-context --layers 0 --heads 0 --out" +
+        in_quotes(out) + ">/dev/null 2>" + in_quotes(folder / "err") +
+        "& pid=$!; while [ 0$(stat -c %s" + in_quotes(out.string() + ".partial") +
+        "2>/dev/null) -lt 1000000 ]; do sleep 0.01; done; sleep " + seconds +
+        "; kill -INT $pid; wait $pid";
+    CHECK(WEXITSTATUS(std::system(command.c_str())) == 130);
+    return std::filesystem::exists(out.string() + ".partial");
+  });
   const std::string err = read_text(folder / "err");
-  CHECK(WEXITSTATUS(status) == 130);
   CHECK_THAT(err, Contains("of 6001 tokens") && Contains("t.h5.partial keeps rows 0 to"));
   CHECK_FALSE(std::filesystem::exists(out));
   const TraceReader reader(out.string() + ".partial", Incomplete::take_whole_rows);

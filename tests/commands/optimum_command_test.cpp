@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "late_signal.hpp"
 #include "optimum_runs.hpp"
 
 namespace kvreplay::testing {
@@ -101,13 +102,16 @@ TEST_CASE("Ctrl-C keeps the optimum of the heads that are done") {
               .exit_code == 0);
   const auto out = (folder / "o.h5").string();
   const auto sets = (folder / "sets.csv").string();
-  const std::string script = "'" KVREPLAY_EXECUTABLE "' optimum '" + trace +
-                             "' --threads 1 --out '" + out + "' --sets '" + sets + "' >'" +
-                             (folder / "log").string() + "' 2>'" + (folder / "err").string() +
-                             "' & pid=$!; while ! grep -q memory '" + (folder / "log").string() +
-                             "'; do sleep 0.01; done; sleep 0.5; kill -INT $pid; wait $pid";
-  const int status = std::system(script.c_str());
-  CHECK(WEXITSTATUS(status) == 130);
+  const auto log = (folder / "log").string();
+  signal_late_enough([&](const std::string& seconds) {
+    const std::string script =
+        ": >'" + log + "'; '" KVREPLAY_EXECUTABLE "' optimum '" + trace + "' --threads 1 --out '" +
+        out + "' --sets '" + sets + "' >'" + log + "' 2>'" + (folder / "err").string() +
+        "' & pid=$!; while ! grep -q memory '" + log + "'; do sleep 0.01; done; sleep " + seconds +
+        "; kill -INT $pid; wait $pid";
+    CHECK(WEXITSTATUS(std::system(script.c_str())) == 130);
+    return std::filesystem::exists(out + ".partial");
+  });
   CHECK_THAT(read_text(folder / "err"),
              Catch::Matches("kvreplay optimum: interrupted; \\d+ of 2048 heads are done: .*; kept "
                             "as .*o.h5\\.partial, .*sets.csv\\.partial\n"));

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "late_signal.hpp"
 #include "run_program.hpp"
 #include "traces/trace_reader.hpp"
 
@@ -87,15 +88,17 @@ TEST_CASE("an interrupted capture of some rows keeps them") {
   if (stories.empty()) return;
   const TemporaryFolder folder;
   const auto out = folder / "t.h5";
-  const std::string command =
-      "'" KVREPLAY_EXECUTABLE "' capture --model " + in_shell(stories / "stories260K.gguf") +
-      " --tokens 1 --generate 6000 --ignore-eos --beyond-context --layers 0 --heads 0 "
-      "--rows-from 5 --rows-every 3 --out " +
-      in_shell(out) + " >/dev/null 2>" + in_shell(folder / "err") + " & pid=$!; while [ ! -s " +
-      in_shell(out.string() + ".partial") +
-      " ]; do sleep 0.01; done; sleep 0.5; kill -INT $pid; wait $pid";
-  const int status = std::system(command.c_str());
-  CHECK(WEXITSTATUS(status) == 130);
+  signal_late_enough([&](const std::string& seconds) {
+    const std::string command =
+        "'" KVREPLAY_EXECUTABLE "' capture --model " + in_shell(stories / "stories260K.gguf") +
+        " --tokens 1 --generate 6000 --ignore-eos --beyond-context --layers 0 --heads 0 "
+        "--rows-from 5 --rows-every 3 --out " +
+        in_shell(out) + " >/dev/null 2>" + in_shell(folder / "err") + " & pid=$!; while [ ! -s " +
+        in_shell(out.string() + ".partial") + " ]; do sleep 0.01; done; sleep " + seconds +
+        "; kill -INT $pid; wait $pid";
+    CHECK(WEXITSTATUS(std::system(command.c_str())) == 130);
+    return std::filesystem::exists(out.string() + ".partial");
+  });
   CHECK_THAT(read_text(folder / "err"),
              Contains("t.h5.partial keeps 1 row in 3 from row 5 on up to row "));
   const TraceReader reader(out.string() + ".partial", Incomplete::take_whole_rows);

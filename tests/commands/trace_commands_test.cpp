@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "late_signal.hpp"
 #include "run_program.hpp"
 #include "small_disk.hpp"
 
@@ -186,11 +187,15 @@ TEST_CASE("an interrupted synth ends with 130 and keeps its whole rows") {
   const TemporaryFolder folder;
   const auto path = folder / "t.h5";
   // timeout --foreground sends the signal once, as Ctrl-C does; the trace would take many seconds.
-  const auto run = run_kvreplay(
-      "--version >/dev/null; timeout --foreground --preserve-status -s INT 1 '" KVREPLAY_EXECUTABLE
-      "' trace synth --tokens 16384 --heads 64 --layers 2 --out " +
-      quoted(path));
-  CHECK(run.exit_code == 130);
+  ProgramRun run;
+  signal_late_enough([&](const std::string& seconds) {
+    run = run_kvreplay(
+        "--version >/dev/null; timeout --foreground --preserve-status -s INT " + seconds +
+        " '" KVREPLAY_EXECUTABLE "' trace synth --tokens 16384 --heads 64 --layers 2 --out " +
+        quoted(path));
+    CHECK(run.exit_code == 130);
+    return std::filesystem::exists(folder / "t.h5.partial");
+  });
   CHECK_THAT(run.err, Contains("interrupted") && Contains("t.h5.partial keeps rows 0 to"));
   CHECK(!std::filesystem::exists(path));
   const auto partial = quoted(folder / "t.h5.partial");
