@@ -27,11 +27,14 @@ class RandomNumbers {
  public:
   explicit RandomNumbers(std::uint64_t state) : state_(state) {}
 
-  /// Of the distribution with density exp(-x), x > 0.
-  double exponential() {
+  std::uint64_t bits() {
     state_ += 0x9e3779b97f4a7c15U;
-    return exponential_of(mix(state_));
+    return mix(state_);
   }
+  /// One of 0 .. count - 1, evenly but for 1 in 2^32 / count; count is at most 2^32.
+  std::uint64_t below(std::uint64_t count) { return ((bits() >> 32) * count) >> 32; }
+  /// Of the distribution with density exp(-x), x > 0.
+  double exponential() { return exponential_of(bits()); }
   /// The same of 64 random bits. Uses 52: with a half more they are exact, between 0 and 1.
   static double exponential_of(std::uint64_t bits) {
     return -std::log((static_cast<double>(bits >> 12) + 0.5) * 0x1p-52);
