@@ -30,6 +30,7 @@ Command capture_command();
 Command simulate_command();
 Command optimum_command();
 Command analyze_theory_command();
+Command analyze_powerlaw_command();
 Command policies_command();
 Command report_command();
 Command trace_info_command();

@@ -118,6 +118,7 @@ std::vector<Command> all_commands() {
   commands.push_back(simulate_command());
   commands.push_back(optimum_command());
   commands.push_back(analyze_theory_command());
+  commands.push_back(analyze_powerlaw_command());
   commands.push_back(report_command());
   commands.push_back(policies_command());
   commands.push_back(trace_info_command());
@@ -175,11 +176,31 @@ std::vector<Command> family(const std::vector<Command>& commands, const std::str
                               " (`kvreplay help` lists all)");
 }
 
+/// boost takes the word behind an option whose value may be left out for something else, unless
+/// they are one.
+std::vector<std::string> join_optional_values(const Command& command,
+                                              const std::vector<std::string>& arguments) {
+  std::vector<std::string> joined;
+  for (std::size_t at = 0; at < arguments.size(); ++at) {
+    std::string word = arguments[at];
+    const auto* option = word.starts_with("--") && word.size() > 2
+                             ? command.options.find_nothrow(word.substr(2), false)
+                             : nullptr;
+    const bool may_take = option != nullptr && option->semantic()->min_tokens() == 0 &&
+                          option->semantic()->max_tokens() == 1;
+    if (may_take && at + 1 < arguments.size() && !arguments[at + 1].starts_with("--")) {
+      word += "=" + arguments[++at];
+    }
+    joined.push_back(std::move(word));
+  }
+  return joined;
+}
+
 void run_command(const Command& command, const std::vector<std::string>& arguments) {
   po::variables_map options;
   try {
     po::store(
-        po::command_line_parser(arguments)
+        po::command_line_parser(join_optional_values(command, arguments))
             .options(command.options)
             .positional(command.positional)
             // No abbreviations: a script must not change its meaning when an option is added.

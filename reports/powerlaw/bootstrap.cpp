@@ -147,10 +147,10 @@ std::optional<Goodness> bootstrap(const Sample& sample, const Fit& fit, const Me
       if (stopped()) return;
       Scratch& scratch = scratches.local();
       source.draw(mix(seed + (at + 1) * 0x9e3779b97f4a7c15U), scratch.replicate, scratch.times);
-      const auto ks = scratch.fitter.smallest_ks(scratch.replicate);
-      if (!ks) {
+      const auto farther = scratch.fitter.as_far(scratch.replicate, fit.ks, fit.xmin);
+      if (!farther) {
         ++not_fittable;
-      } else if (*ks >= fit.ks) {
+      } else if (*farther) {
         ++as_far;
       }
       done(1);

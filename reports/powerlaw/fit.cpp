@@ -14,25 +14,30 @@ double Fit::standard_error() const {
 }
 
 // In t = ln(alpha - 1), where no step of a difference comes to the pole at 1.
-double zeta_exponent(double mean_log, double xmin, bool& at_bound) {
+std::optional<double> zeta_exponent(double mean_log, double xmin, std::optional<double> near) {
   const auto log_likelihood_at = [&](double t) {
     const double alpha = 1 + std::exp(t);
     return -alpha * mean_log - std::log(hurwitz_zeta(alpha, xmin));
   };
   const auto slope = [&](double t) {
     return boost::math::differentiation::finite_difference_derivative<decltype(log_likelihood_at),
-                                                                      double, 8>(log_likelihood_at,
+                                                                      double, 4>(log_likelihood_at,
                                                                                  t);
   };
+  const double least = std::log(1e-4);
   const double most = std::log(largest_zeta_exponent(xmin) - 1);
-  const double near = -std::log(mean_log - std::log(xmin - 0.5));
-  const auto found =
-      root_of_decreasing(slope, std::clamp(near, std::log(1e-4), most), 0.1, std::log(1e-4), most);
-  at_bound = !found;
-  return 1 + std::exp(found.value_or(most));
+  // The continuous fit to numbers that were rounded.
+  const double rounded = -std::log(mean_log - std::log(xmin - 0.5));
+  const double guess = near ? std::log(*near - 1) : rounded;
+  const auto t =
+      root_of_decreasing(slope, std::clamp(guess, least, most), near ? 0.02 : 0.1, least, most);
+  if (!t) return std::nullopt;
+  return 1 + std::exp(*t);
 }
 
-void Fitter::sum_logs(const Sample& sample) {
+void Fitter::start(const Sample& sample) {
+  distance_.restart();
+  near_.reset();
   log_sums_.resize(sample.distinct());
   double sum = 0;
   for (std::size_t at = sample.distinct(); at-- > 0;) {
@@ -50,8 +55,12 @@ Fit Fitter::fit_at(const Sample& sample, std::size_t first, double log_xmin, dou
   const auto n = static_cast<double>(fit.n_tail);
   const bool one_value = first + 1 == sample.distinct() && sample.logs[first] == log_xmin;
   if (method_.discrete) {
-    fit.alpha = one_value ? std::numeric_limits<double>::infinity()
-                          : zeta_exponent(log_sums_[first] / n, xmin, fit.at_bound);
+    fit.alpha = std::numeric_limits<double>::infinity();
+    if (!one_value) {
+      near_ = zeta_exponent(log_sums_[first] / n, xmin, near_);
+      fit.at_bound = !near_;
+      fit.alpha = near_.value_or(largest_zeta_exponent(xmin));
+    }
     const double whole = one_value ? 1 : hurwitz_zeta(fit.alpha, xmin);
     const auto share = [&](std::size_t at) {
       const double value = sample.values[at];
@@ -76,7 +85,7 @@ Fit Fitter::fit_at(const Sample& sample, std::size_t first, double log_xmin, dou
 Scan Fitter::scan(const Sample& sample) {
   constexpr double kAll = std::numeric_limits<double>::infinity();
   Scan found;
-  sum_logs(sample);
+  start(sample);
   if (method_.xmin) {
     const auto first = static_cast<std::size_t>(
         std::lower_bound(sample.values.begin(), sample.values.end(), *method_.xmin) -
@@ -100,24 +109,24 @@ Scan Fitter::scan(const Sample& sample) {
   return found;
 }
 
-std::optional<double> Fitter::smallest_ks(const Sample& sample) {
-  sum_logs(sample);
+std::optional<bool> Fitter::as_far(const Sample& sample, double ks, double xmin) {
+  start(sample);
+  const double log_xmin = std::log(xmin);
+  const auto first = static_cast<std::size_t>(
+      std::lower_bound(sample.logs.begin(), sample.logs.end(), log_xmin) - sample.logs.begin());
   if (method_.xmin) {
-    const double log_xmin = std::log(*method_.xmin);
-    const auto first = static_cast<std::size_t>(
-        std::lower_bound(sample.logs.begin(), sample.logs.end(), log_xmin) - sample.logs.begin());
     if (first == sample.distinct()) return std::nullopt;
-    return fit_at(sample, first, log_xmin, *method_.xmin, std::numeric_limits<double>::infinity())
-        .ks;
+    return fit_at(sample, first, log_xmin, xmin, ks).ks >= ks;
   }
-  std::optional<double> least;
-  for (std::size_t at = 0; at + kLeastDistinct <= sample.distinct(); ++at) {
-    const double enough = least.value_or(std::numeric_limits<double>::infinity());
-    const double xmin = method_.discrete ? sample.values[at] : 0;
-    const double ks = fit_at(sample, at, sample.logs[at], xmin, enough).ks;
-    if (!least || ks < *least) least = ks;
+  if (sample.distinct() < kLeastDistinct) return std::nullopt;
+  const std::size_t candidates = sample.distinct() - kLeastDistinct + 1;
+  // One that is nearer decides, and most likely lies near the xmin that the sample was drawn with.
+  for (std::size_t step = 0; step < candidates; ++step) {
+    const std::size_t at = (first + step) % candidates;
+    const double here = method_.discrete ? sample.values[at] : 0;
+    if (fit_at(sample, at, sample.logs[at], here, ks).ks < ks) return false;
   }
-  return least;
+  return true;
 }
 
 double log_likelihood(const Sample& sample, const Fit& fit, bool discrete) {

@@ -52,22 +52,24 @@ class Fitter {
 
   /// Of candidates with equal distances the smallest wins. With a given xmin it is the only one.
   Scan scan(const Sample& sample);
-  /// The smallest distance alone: of a sample that needs `logs` and `below`, and `values` only if
-  /// it is discrete. None: too few distinct values.
-  std::optional<double> smallest_ks(const Sample& sample);
+  /// Whether the smallest distance is `ks` or more, of a sample drawn from a fitted tail of this
+  /// xmin; it needs `logs` and `below`, and `values` only if it is discrete. None: too few distinct
+  /// values.
+  std::optional<bool> as_far(const Sample& sample, double ks, double xmin);
 
  private:
   Fit fit_at(const Sample& sample, std::size_t first, double log_xmin, double xmin, double enough);
-  void sum_logs(const Sample& sample);
+  void start(const Sample& sample);
 
   Method method_;
   KsDistance distance_;
   std::vector<double> log_sums_;  ///< of the numbers from each value on
+  std::optional<double> near_;    ///< the last candidate's alpha, which the next one's is near to
 };
 
 /// The alpha of the largest likelihood for integers from xmin on, of which the mean logarithm is
-/// given; `at_bound` as in Fit.
-double zeta_exponent(double mean_log, double xmin, bool& at_bound);
+/// given; sought from `near` on. None: above largest_zeta_exponent().
+std::optional<double> zeta_exponent(double mean_log, double xmin, std::optional<double> near);
 
 /// ln of the likelihood of the fit's tail.
 double log_likelihood(const Sample& sample, const Fit& fit, bool discrete);

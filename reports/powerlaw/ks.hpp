@@ -28,9 +28,12 @@ struct ModelShare {
   double up_to = 0;
 };
 
-/// Distances of one tail after another. Keeps scratch space; one per thread.
+/// Distances of one tail of a sample after another. Keeps scratch space; one per thread.
 class KsDistance {
  public:
+  /// Before another sample: what was seen of the last one must not change a bit of this one's.
+  void restart() { worst_at_ = 0; }
+
   /// Of the numbers from value `first` on, for a model's share(at) that does not fall with `at`.
   /// `below` is as in Sample. Where the distance is `enough` or more, a lower bound of it that is
   /// `enough` or more may come instead.
@@ -46,11 +49,13 @@ class KsDistance {
     double share_to = 0;    ///< below the value at `to`
   };
   std::vector<Segment> segments_;
+  std::size_t worst_at_ = 0;
 };
 
 // Both shares rise from value to value. Between two values that were looked at they can lie apart
 // by no more than the one's share at the end and the other's at the start, so that most of a tail
-// need not be looked at: halves are halved while they may hold a larger distance.
+// need not be looked at: halves are halved while they may hold a larger distance. What was worst of
+// the last tail is looked at first: of the next candidate for xmin it is often enough.
 template <class Share>
 double KsDistance::of(std::span<const std::uint64_t> below, std::size_t first,
                       KsConvention convention, const Share& share, double enough) {
@@ -66,9 +71,16 @@ double KsDistance::of(std::span<const std::uint64_t> below, std::size_t first,
   double worst = 0;
   const auto look = [&](std::size_t at) {
     const ModelShare here = share(at);
-    worst = std::max({worst, std::abs(here.below - low(at)), std::abs(here.up_to - high(at))});
+    const double distance =
+        std::max(std::abs(here.below - low(at)), std::abs(here.up_to - high(at)));
+    if (distance > worst) {
+      worst = distance;
+      worst_at_ = at;
+    }
     return here;
   };
+  if (worst_at_ > first && worst_at_ < last) look(worst_at_);
+  if (worst >= enough) return worst;
   const ModelShare at_first = look(first);
   const ModelShare at_last = look(last);
   segments_.clear();

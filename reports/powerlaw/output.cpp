@@ -8,7 +8,9 @@
 namespace kvreplay::powerlaw {
 namespace {
 
-std::string percent(double part) { return std::to_string(std::lround(100 * part)) + "%"; }
+std::string percent(double part) {
+  return std::to_string(std::lround(100 * part)) + "%";
+}
 
 /// Null where it is none or not finite, as JSON has it.
 nlohmann::ordered_json number(std::optional<double> value) {

@@ -1,0 +1,359 @@
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <thread>
+
+#include "reports/commands/command.hpp"
+#include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/index_list.hpp"
+#include "reports/commands/option_text.hpp"
+#include "reports/commands/output_files.hpp"
+#include "reports/commands/powerlaw_summary.hpp"
+#include "reports/commands/whole_number.hpp"
+#include "reports/powerlaw/output.hpp"
+#include "reports/powerlaw/values_file.hpp"
+#include "reports/text_table.hpp"
+#include "traces/errors.hpp"
+#include "traces/trace_reader.hpp"
+
+namespace kvreplay::commands {
+namespace {
+
+constexpr const char* kDetails =
+    R"(Whether accumulated attention is a power law, by the method of Clauset, Shalizi and Newman
+(arXiv:0706.1062), for each head and for the heads of each layer together.
+
+Fit. Density (alpha-1)/xmin (x/xmin)^-alpha from xmin on; alpha of the largest likelihood, standard
+error (alpha-1)/sqrt(n_tail); xmin is that distinct value (with two more above it) whose tail has the
+smallest KS distance. --discrete: x^-alpha / zeta(alpha, xmin) over integers. KS conventions, which
+differ where numbers are equal:
+  element  |F(x_i) - i/n| over the sorted numbers, as the authors' code and R have it
+  left     |F(v) - share below v| over distinct values, as the Python package has it
+  sup      the largest of |F - share| anywhere, as textbooks have it
+
+Goodness of fit. Replicates of the sample: numbers from the fitted tail and, below xmin, from the
+sample; xmin and alpha are fitted anew to each (with --xmin, alpha alone). p is the share of them
+whose KS distance is not below the sample's; 1 / (4 precision^2) replicates tell it to within the
+precision. 0.1 or less rules the power law out.
+
+Alternatives, fitted to the same tail: lognormal, exponential, stretched exponential, truncated
+power law (x^-alpha exp(-lambda x)). Log-likelihood ratios above 0 favour the power law; p by
+Vuong's test. Three of them can come as near to the power law as one likes; where that is likeliest
+they have collapsed onto it, and there is no p.
+
+Verdict: too little tail data (fewer than 50 numbers); else another family fits better (ratio below
+0, p of 0.1 or less); else power law ruled out; else power law supported. Column sums are no
+independent sample: they share rows, and old tokens have had more rows. So beside the scores
+  accumulated    sum of p_ij over the rows i that see token j
+others are fitted in the same way:
+  without-sinks  accumulated, without the first tokens (--sinks)
+  mean           accumulated over the number of rows that saw the token
+  detrended      accumulated over what rows of even weights would have given the token
+  null           accumulated over the same rows, each with its entries in random order: what passes
+                 here needs no token that is heavy for long
+
+Gini and top shares are over all tokens, those of score 0 too.
+
+  kvreplay analyze powerlaw run.h5
+  kvreplay analyze powerlaw run.h5 --layers 0-3 --detail head --csv powerlaw.csv
+  kvreplay analyze powerlaw run.h5 --over prompt --scores accumulated,null --json fits.json
+  kvreplay analyze powerlaw --values numbers.txt --json)";
+
+using powerlaw::AttentionQuestion;
+using powerlaw::Question;
+
+/// Replicates of the bootstrap; 0: none.
+std::uint64_t parse_precision(const std::string& text) {
+  if (text == "none") return 0;
+  constexpr double kLeast = 0.0005;  // a million replicates
+  std::size_t read = 0;
+  double precision = 0;
+  try {
+    precision = std::stod(text, &read);
+  } catch (const std::exception&) {
+    read = 0;
+  }
+  if (read != text.size() || !(precision >= kLeast && precision <= 0.5)) {
+    throw std::invalid_argument("--precision " + text +
+                                ": must be a number from 0.0005 to 0.5, or none");
+  }
+  return powerlaw::replicates_for(precision);
+}
+
+Question question_of(const po::variables_map& options) {
+  Question question;
+  question.method.discrete = options["discrete"].as<bool>();
+  question.method.ks = powerlaw::parse_ks_convention(options["ks"].as<std::string>());
+  if (options.count("xmin") != 0) {
+    const double xmin = options["xmin"].as<double>();
+    if (!(xmin > 0) || !std::isfinite(xmin)) {
+      throw std::invalid_argument("--xmin must be a number above 0");
+    }
+    if (question.method.discrete && xmin != std::floor(xmin)) {
+      throw std::invalid_argument("--xmin must be an integer where --discrete is given");
+    }
+    question.method.xmin = xmin;
+  }
+  if (question.method.discrete && !options["ks"].defaulted()) {
+    throw std::invalid_argument(
+        "--ks is for continuous numbers; --discrete compares at every integer");
+  }
+  question.replicates = parse_precision(options["precision"].as<std::string>());
+  question.seed = options["seed"].as<std::uint64_t>();
+  return question;
+}
+
+std::string goodness_in_words(const Question& question, const std::string& precision) {
+  if (question.replicates == 0) return "not tested (--precision none)";
+  return "p to within " + precision + " by " + grouped(question.replicates) + " replicates, seed " +
+         std::to_string(question.seed);
+}
+
+/// Where --json goes: a file, standard output, or nowhere.
+struct JsonTarget {
+  explicit JsonTarget(const po::variables_map& options) : path(text_option(options, "json")) {}
+  bool to_stdout() const { return path == "-"; }
+  bool to_file() const { return path && !to_stdout(); }
+
+  std::optional<std::string> path;
+};
+
+std::string dump(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+void write_text(OutputFiles& files, const std::string& path, const std::string& text, bool whole) {
+  files.write(path, [&](OutputFile& file) {
+    file.write(text);
+    file.finish(whole);
+  });
+}
+
+void analyse_file(const po::variables_map& options, const RunControl& control) {
+  for (const auto* option : {"layers", "heads", "over", "prompt-len", "scores", "sinks", "csv",
+                             "detail", "incomplete"}) {
+    if (options.count(option) != 0 && !options[option].defaulted()) {
+      throw std::invalid_argument("--values fits one column of numbers and takes no --" +
+                                  std::string(option));
+    }
+  }
+  const auto path = options["values"].as<std::string>();
+  const auto question = question_of(options);
+  const JsonTarget json(options);
+  OutputFiles files;
+  if (json.to_file()) {
+    distinct_paths({{"the numbers", path}}, {{"--json", *json.path}});
+    files.claim(*json.path, options["overwrite"].as<bool>());
+  }
+  const auto numbers =
+      question.method.discrete ? powerlaw::read_integers(path) : powerlaw::read_values(path);
+  const auto threads = options["threads"].as<unsigned>();
+  const auto analysis = powerlaw::analyse_values(numbers, question, threads, control);
+  if (!analysis) throw Interrupted("interrupted; no file is written or replaced");
+  nlohmann::ordered_json found = to_json(*analysis, question.method, powerlaw::caveat_of_values);
+  found["values"] = in_utf8(path);
+  found["seed"] = question.seed;
+  if (json.to_file()) write_text(files, *json.path, dump(found), true);
+  if (json.to_stdout()) {
+    std::cout << dump(found);
+  } else {
+    std::cout << path << ": " << in_words(question.method) << "\n  goodness  "
+              << goodness_in_words(question, options["precision"].as<std::string>()) << "\n\n";
+    print_analysis(*analysis);
+    for (const auto& name : files.written()) std::cout << "wrote " << name << "\n";
+  }
+  if (!files.faults().empty()) throw OutputError(files.faults());
+}
+
+nlohmann::ordered_json to_json(const powerlaw::AttentionOutcome& outcome, const ReplayPlan& plan,
+                               const TraceInfo& info, const AttentionQuestion& question) {
+  nlohmann::ordered_json json;
+  json["schema_version"] = 1;
+  json["version"] = KVREPLAY_VERSION;
+  json["trace"] = plan.trace;
+  json["model"] = in_utf8(info.model_name);
+  json["tokens"] = plan.tokens;
+  json["rows"] = question.rows;
+  json["sinks"] = question.sinks;
+  json["seed"] = question.question.seed;
+  json["partial"] = !outcome.whole;
+  json["fits"] = nlohmann::ordered_json::array();
+  for (const auto* places : {&outcome.layers, &outcome.heads}) {
+    for (const auto& place : *places) {
+      for (std::size_t at = 0; at < question.scores.size(); ++at) {
+        nlohmann::ordered_json fit;
+        fit["layer"] = place.layer;
+        fit["head"] = nullptr;
+        if (place.head) fit["head"] = *place.head;
+        fit["scores"] = name(question.scores[at]);
+        fit.update(
+            to_json(place.analyses[at], question.question.method, powerlaw::caveat_of_attention));
+        json["fits"].push_back(std::move(fit));
+      }
+    }
+  }
+  return json;
+}
+
+void print_plan(const ReplayPlan& plan, const AttentionQuestion& question,
+                const std::string& precision, unsigned threads) {
+  std::string scores;
+  for (const auto one : question.scores) {
+    scores += (scores.empty() ? "" : ", ") + std::string(name(one));
+  }
+  std::cout << plan.trace << ": " << grouped(plan.units.size()) << " heads, "
+            << grouped(plan.tokens) << " tokens, the first " << grouped(question.rows)
+            << " rows accumulated\n"
+            << "  scores    " << scores << "; sinks are the first " << question.sinks << " tokens\n"
+            << "  fit       " << in_words(question.question.method) << "\n"
+            << "  goodness  " << goodness_in_words(question.question, precision) << ", " << threads
+            << (threads == 1 ? " thread" : " threads") << std::endl;
+}
+
+AttentionQuestion attention_question(const po::variables_map& options, const ReplayPlan& plan) {
+  AttentionQuestion asked;
+  asked.question = question_of(options);
+  if (asked.question.method.discrete) {
+    throw std::invalid_argument("--discrete is for --values; accumulated attention is continuous");
+  }
+  asked.scores = powerlaw::parse_scores(options["scores"].as<std::string>());
+  asked.sinks = options["sinks"].as<std::uint32_t>();
+  const auto over = options["over"].as<std::string>();
+  if (over != "sequence" && over != "prompt") {
+    throw std::invalid_argument("--over " + over + ": must be sequence or prompt");
+  }
+  asked.rows = over == "prompt" ? plan.prompt_tokens : plan.tokens;
+  if (asked.rows == 0) {
+    throw std::invalid_argument(plan.trace + " has no prompt; give its length by --prompt-len");
+  }
+  return asked;
+}
+
+void run(const po::variables_map& options, const RunControl& control) {
+  const bool of_trace = options.count("trace") != 0;
+  if (of_trace == (options.count("values") != 0)) {
+    throw std::invalid_argument("give a trace (T.h5), or --values FILE");
+  }
+  if (!of_trace) return analyse_file(options, control);
+  const auto path = options["trace"].as<std::string>();
+  const TraceReader reader(
+      path, options["incomplete"].as<bool>() ? Incomplete::take_whole_rows : Incomplete::refuse);
+  const auto& info = reader.info();
+  ReplayRequest request;
+  // Of the plan only the heads are used; a policy that keeps all has a plan on every trace.
+  request.policies = parse_policies("full");
+  request.budgets = parse_budgets("100%");
+  if (options.count("prompt-len") != 0) {
+    request.prompt_tokens = options["prompt-len"].as<std::uint32_t>();
+  }
+  if (const auto layers = text_option(options, "layers")) {
+    request.layers = parse_index_list("--layers", *layers, info.model_layers);
+  }
+  if (const auto heads = text_option(options, "heads")) {
+    request.heads = parse_index_list("--heads", *heads, info.model_heads);
+  }
+  const auto plan =
+      plan_replay(info, in_utf8(std::filesystem::path(path).filename().string()), request);
+  if (!plan.sampling.all()) {
+    throw std::invalid_argument(plan.trace +
+                                " holds some rows only, and accumulated attention is of every "
+                                "row; capture without --rows-from and --rows-every");
+  }
+  const auto question = attention_question(options, plan);
+  const auto detail = parse_detail(options["detail"].as<std::string>());
+  const auto threads = options["threads"].as<unsigned>();
+  const JsonTarget json(options);
+  const auto csv = text_option(options, "csv");
+  std::vector<UsedFile> written;
+  if (json.to_file()) written.push_back({"--json", *json.path});
+  if (csv) written.push_back({"--csv", *csv});
+  distinct_paths({{"the trace", path}}, written);
+  OutputFiles files;
+  for (const auto& file : written) files.claim(file.path.string(), options["overwrite"].as<bool>());
+  if (!json.to_stdout()) {
+    print_plan(plan, question, options["precision"].as<std::string>(), threads);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const auto outcome = powerlaw::analyse_attention(reader, plan, question, threads, control);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (outcome.heads.empty()) throw Interrupted("interrupted before any head was done");
+
+  const std::string found = dump(to_json(outcome, plan, info, question));
+  if (json.to_file()) write_text(files, *json.path, found, outcome.whole);
+  if (csv) {
+    auto places = outcome.layers;
+    places.insert(places.end(), outcome.heads.begin(), outcome.heads.end());
+    write_text(files, *csv, to_csv(plan.trace, places, question.scores), outcome.whole);
+  }
+  if (json.to_stdout()) {
+    std::cout << found;
+  } else {
+    if (!outcome.whole) std::cout << "\npartial: over what is done\n";
+    print_attention(outcome, question.scores, detail);
+    std::cout << "\n" << fixed(seconds, 1) << " s\n";
+  }
+  std::string kept;
+  for (const auto& name : files.written()) {
+    const std::string file = outcome.whole ? name : partial_of(name).string();
+    kept += (kept.empty() ? "" : ", ") + file;
+    if (!json.to_stdout()) std::cout << "wrote " << file << "\n";
+  }
+  if (!outcome.whole) {
+    throw Interrupted("interrupted; " + grouped(outcome.heads.size()) + " of " +
+                      grouped(plan.units.size()) + " heads are done" +
+                      (kept.empty() ? "" : "; kept as " + kept) +
+                      (files.faults().empty() ? "" : "; " + files.faults()));
+  }
+  if (!files.faults().empty()) throw OutputError(files.faults());
+}
+
+}  // namespace
+
+Command analyze_powerlaw_command() {
+  Command command;
+  command.name = "analyze powerlaw";
+  command.summary = "whether accumulated attention is a power law";
+  command.usage = "T.h5 [OPTIONS], or --values FILE [OPTIONS]";
+  command.details = kDetails;
+  auto add = command.options.add_options();
+  add("trace", po::value<std::string>()->value_name("T.h5"),
+      "trace, also without the option's name");
+  add("values", po::value<std::string>()->value_name("FILE"),
+      "instead of a trace: one number a line");
+  add("discrete", po::bool_switch(), "the numbers of --values are integers");
+  add("ks", po::value<std::string>()->default_value("element")->value_name("NAME"),
+      "convention of the KS distance: element, left or sup");
+  add("xmin", po::value<double>()->value_name("X"), "where the tail begins, instead of seeking it");
+  add("precision", po::value<std::string>()->default_value("0.01")->value_name("P"),
+      "to which p of the goodness of fit is to be known, or none");
+  add("seed", whole_number<std::uint64_t>()->default_value(0)->value_name("N"),
+      "seed of replicates and random orders");
+  add("scores", po::value<std::string>()->default_value("all")->value_name("LIST"),
+      "of accumulated, without-sinks, mean, detrended, null; or all");
+  add("sinks", whole_number<std::uint32_t>()->default_value(4)->value_name("N"),
+      "first tokens that without-sinks leaves out");
+  add("over", po::value<std::string>()->default_value("sequence")->value_name("NAME"),
+      "rows that are accumulated: of the whole sequence, or of the prompt");
+  add("prompt-len", whole_number<std::uint32_t>()->value_name("N"),
+      "tokens of the prompt, if not as recorded");
+  add("layers", po::value<std::string>()->value_name("LIST"), "only these layers, e.g. 0,3-5");
+  add("heads", po::value<std::string>()->value_name("LIST"), "only these query heads");
+  add("detail", po::value<std::string>()->default_value("layer")->value_name("NAME"),
+      "print lines by layer, by head, or overall only; files hold all");
+  add("threads",
+      whole_number(1U, 1024U)
+          ->default_value(std::max(1U, std::thread::hardware_concurrency()))
+          ->value_name("N"),
+      "threads");
+  add("json", po::value<std::string>()->implicit_value("-")->value_name("FILE"),
+      "all that was found, as JSON; - or nothing: to standard output, in place of tables");
+  add("csv", po::value<std::string>()->value_name("FILE"), "all that was found, as CSV");
+  add("overwrite", po::bool_switch(), "replace output files that exist");
+  add("incomplete", po::bool_switch(), "take the whole rows of an unfinished trace");
+  command.positional.add("trace", 1);
+  command.run = run;
+  return command;
+}
+
+}  // namespace kvreplay::commands
