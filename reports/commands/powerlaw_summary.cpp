@@ -13,7 +13,6 @@ namespace {
 
 using powerlaw::Alternative;
 using powerlaw::Analysis;
-using powerlaw::Family;
 using powerlaw::Place;
 using powerlaw::Verdict;
 

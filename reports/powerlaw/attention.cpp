@@ -29,14 +29,14 @@ std::string_view name(Scores scores) {
 }
 
 std::vector<Scores> parse_scores(std::string_view text) {
-  if (text == "all") return {all_scores.begin(), all_scores.end()};
+  if (text == "all") return {kAllScores.begin(), kAllScores.end()};
   std::vector<Scores> list;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const auto word = text.substr(at, end - at);
-    const auto* const found = std::find_if(all_scores.begin(), all_scores.end(),
+    const auto* const found = std::find_if(kAllScores.begin(), kAllScores.end(),
                                            [&](Scores one) { return name(one) == word; });
-    if (found == all_scores.end()) {
+    if (found == kAllScores.end()) {
       throw std::invalid_argument("unknown scores '" + std::string(word) +
                                   "'; there are accumulated, without-sinks, mean, detrended and "
                                   "null, or all");

@@ -23,7 +23,7 @@ enum class Scores {
   detrended,      ///< over sum of 1/(i+1), i = j .. R-1: what even rows would have given it
   null            ///< accumulated over the same rows, each with its entries in random order
 };
-constexpr std::array<Scores, 5> all_scores = {Scores::accumulated, Scores::without_sinks,
+constexpr std::array<Scores, 5> kAllScores = {Scores::accumulated, Scores::without_sinks,
                                               Scores::mean, Scores::detrended, Scores::null};
 
 /// "accumulated", "without-sinks", "mean", "detrended", "null"

@@ -57,6 +57,9 @@ class Replicates {
   Replicates(const Sample& sample, const Fit& fit, const Method& method)
       : sample_(sample), fit_(fit), discrete_(method.discrete) {
     if (discrete_) zeta_.emplace(fit.alpha, fit.xmin);
+    for (std::size_t at = 0; at < fit.first; ++at) {
+      value_of_.insert(value_of_.end(), sample.below[at + 1] - sample.below[at], at);
+    }
   }
 
   void draw(std::uint64_t seed, Sample& replicate, std::vector<std::uint64_t>& times) const {
@@ -65,7 +68,7 @@ class Replicates {
     replicate.logs.clear();
     replicate.below.clear();
     times.assign(fit_.first, 0);
-    // Place of the drawn number among all: those from `body` on are the tail.
+    // Places of the sorted numbers: those from `body` on are the tail.
     const std::uint64_t body = sample_.below[fit_.first];
     std::uint64_t in_tail = 0;
     for (std::uint64_t at = 0; at < sample_.size(); ++at) {
@@ -73,7 +76,7 @@ class Replicates {
       if (place >= body) {
         ++in_tail;
       } else {
-        ++times[value_of(place)];
+        ++times[value_of_[place]];
       }
     }
     std::uint64_t drawn = 0;
@@ -109,16 +112,11 @@ class Replicates {
   }
 
  private:
-  std::size_t value_of(std::uint64_t place) const {
-    if (sample_.distinct() == sample_.size()) return place;
-    const auto above = std::upper_bound(sample_.below.begin(), sample_.below.end(), place);
-    return static_cast<std::size_t>(above - sample_.below.begin()) - 1;
-  }
-
   const Sample& sample_;
   const Fit& fit_;
   bool discrete_;
   std::optional<ZetaTail> zeta_;
+  std::vector<std::size_t> value_of_;  ///< by the place of a number below xmin among all
 };
 
 }  // namespace
