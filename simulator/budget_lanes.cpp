@@ -2,22 +2,29 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <numeric>
 #include <stdexcept>
 
 namespace kvreplay {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr std::size_t kChunkWords = 8;  // of a tile's rows: 32 KiB, which stay in L1 for all lanes
+constexpr std::size_t kChunkWords = 8;  // of a tile: 32 KiB, which stay in L1 for all lanes
 constexpr std::size_t kPartialSums = 8;
-constexpr std::size_t kPad = 8;  // bounds come in so many words at a time
 // A sum that has lost more than this share of itself to subtractions is summed again.
 constexpr double kTrusted = 1.0 / 256;
 
 std::size_t words_of(std::uint32_t tokens) {
   return (std::size_t{tokens} + kWordTokens - 1) / kWordTokens;
+}
+
+/// The lowest `count` bits, or all.
+std::uint64_t low_bits(std::size_t count) {
+  return count < 64 ? (std::uint64_t{1} << count) - 1 : ~std::uint64_t{0};
+}
+
+/// 0 where `less` is more.
+std::size_t less(std::size_t number, std::size_t less) {
+  return number - std::min(number, less);
 }
 
 double total(const double* partial) {
@@ -56,16 +63,12 @@ BudgetLanes::Lane::Lane(const ReplayPlan& plan, std::size_t number)
 
 BudgetLanes::BudgetLanes(const ReplayPlan& plan, std::span<const std::size_t> cells,
                          const LaneKernels& kernels)
-    : plan_(plan), kernels_(kernels) {
+    : plan_(plan), kernels_(kernels), tile_(words_of(plan.tokens) * kTileWord) {
   for (const std::size_t cell : cells) lanes_.emplace_back(plan, cell);
-  // A line more, or all rows would share the same places of the cache.
-  tile_.stride = words_of(plan.tokens) * kWordTokens + kPad;
-  rows_.resize(tile_.stride * kTileRows);
-  tile_.rows = rows_.data();
 }
 
 void BudgetLanes::start() {
-  for (auto& scores : unevicted_) scores.assign(tile_.stride, 0.0);
+  for (auto& scores : unevicted_) scores.assign(words_of(plan_.tokens) * kWordTokens, 0.0);
   for (Lane& lane : lanes_) {
     lane.samples.start();
     lane.zero_mass_rows = 0;
@@ -84,13 +87,15 @@ void BudgetLanes::step(RowRange rows, const RowViews& views, const AfterStep& af
 }
 
 void BudgetLanes::step_tile(RowRange rows, const RowViews& views, const AfterStep& after) {
-  load_tile(rows, views);
   for (Lane& lane : lanes_) {
-    if (!lane.filled && lane.capacity < rows.last) fill(lane, rows);
+    if (!lane.filled && lane.capacity < rows.last) fill(lane, rows.first);
     if (!lane.filled) continue;
     for (std::uint32_t i = rows.first; i < rows.last; ++i) lane.held.set(i);
   }
-  sum_held(rows);
+  sum_held(rows, views);
+  for (Lane& lane : lanes_) {
+    if (lane.filled) enter_contenders(lane, rows.first, 0);
+  }
   // Lane by lane within a row: what one waits for the next one does not.
   for (std::uint32_t i = rows.first; i < rows.last; ++i) {
     const RowView& view = views.row(i)[0];
@@ -102,60 +107,64 @@ void BudgetLanes::step_tile(RowRange rows, const RowViews& views, const AfterSte
   end_tile(rows, views);
 }
 
-void BudgetLanes::load_tile(RowRange rows, const RowViews& views) {
-  tile_.size = static_cast<std::uint32_t>(rows.size());
-  const std::size_t end = words_of(rows.last) * kWordTokens;
-  for (std::uint32_t i = rows.first; i < rows.last; ++i) {
-    const auto weights = views.row(i)[0].weights;
-    double* const row = rows_.data() + (i - rows.first) * tile_.stride;
-    std::copy(weights.begin(), weights.end(), row);
-    std::fill(row + weights.size(), row + end, 0.0);
+void BudgetLanes::load_tile(RowRange rows, const RowViews& views, std::size_t first,
+                            std::size_t last) {
+  for (std::uint32_t row = 0; row < kTileRows; ++row) {
+    const auto weights =
+        row < rows.size() ? views.row(rows.first + row)[0].weights : std::span<const float>();
+    for (std::size_t word = first; word < last; ++word) {
+      double* const out = tile_.data() + word * kTileWord + row * kWordTokens;
+      const auto here = weights.subspan(std::min(weights.size(), word * kWordTokens));
+      const std::size_t count = std::min<std::size_t>(here.size(), kWordTokens);
+      std::copy_n(here.begin(), count, out);
+      std::fill(out + count, out + kWordTokens, 0.0);
+    }
   }
 }
 
-void BudgetLanes::fill(Lane& lane, RowRange rows) const {
+void BudgetLanes::fill(Lane& lane, std::uint32_t first) const {
   lane.filled = true;
-  lane.size = rows.first;
+  lane.size = first;
   lane.held.clear(plan_.tokens);
-  for (std::uint32_t token = 0; token < rows.first; ++token) lane.held.set(token);
-  lane.token_sum = std::uint64_t{rows.first} * (rows.first - 1) / 2;
+  for (std::uint32_t token = 0; token < first; ++token) lane.held.set(token);
+  lane.token_sum = std::uint64_t{first} * (first - 1) / 2;
   lane.scores = unevicted_[lane.renormalised ? 1 : 0];
-  std::fill_n(lane.scores.begin(), std::min<std::size_t>(lane.rule.sinks, lane.scores.size()),
-              kNever);
-  lane.least.assign((words_of(plan_.tokens) + kPad - 1) / kPad * kPad, kNever);
-  lane.added.assign(lane.least.size(), 0);
-  const std::uint32_t candidates = rows.first - std::min(lane.rule.recent, rows.first);
-  for (std::size_t word = 0; word < words_of(candidates); ++word) {
-    bring_up(lane, word, 0, candidates);
-  }
+  lane.scales.fill(0);
+  choose_contenders(lane, first - std::min(lane.rule.recent, first));
 }
 
-void BudgetLanes::sum_held(RowRange rows) {
+void BudgetLanes::sum_held(RowRange rows, const RowViews& views) {
   for (Lane& lane : lanes_) std::fill(lane.partial_sums.begin(), lane.partial_sums.end(), 0.0);
   for_each_chunk(words_of(rows.last), [&](std::size_t first, std::size_t last) {
+    load_tile(rows, views, first, last);
     for (Lane& lane : lanes_) {
       if (!lane.filled) continue;
-      kernels_.add_held(tile_, lane.held.words().data(), first, last, lane.partial_sums.data());
+      kernels_.add_held(tile_.data() + first * kTileWord, lane.held.words().data() + first,
+                        last - first, lane.partial_sums.data());
     }
   });
   for (Lane& lane : lanes_) {
-    for (std::uint32_t row = 0; row < tile_.size; ++row) {
+    for (std::uint32_t row = 0; row < kTileRows; ++row) {
       lane.held_sums[row] = total(lane.partial_sums.data() + row * kPartialSums);
     }
     lane.visible_sums = lane.held_sums;
   }
 }
 
-double BudgetLanes::visible_sum(Lane& lane, std::uint32_t i, std::uint32_t row,
+double BudgetLanes::visible_sum(const Lane& lane, std::uint32_t i, std::uint32_t row,
                                 const RowView& view) const {
   if (lane.size == i + 1) return view.sum;
   const double sum = lane.visible_sums[row];
   if (sum == lane.held_sums[row] || sum > kTrusted * lane.held_sums[row]) return sum;
-  RowTile one = tile_at(0, row);
-  one.size = 1;
-  std::fill_n(lane.partial_sums.begin(), kPartialSums, 0.0);
-  kernels_.add_held(one, lane.held.words().data(), 0, words_of(i + 1), lane.partial_sums.data());
-  return total(lane.partial_sums.data());
+  std::array<double, kPartialSums> partial{};
+  for (std::size_t word = 0; word < words_of(i + 1); ++word) {
+    const double* const weights = tile_.data() + word * kTileWord + row * kWordTokens;
+    for (auto bits = lane.held.words()[word]; bits != 0; bits &= bits - 1) {
+      const auto token = static_cast<std::size_t>(std::countr_zero(bits));
+      partial[token % kPartialSums] += weights[token];
+    }
+  }
+  return total(partial.data());
 }
 
 void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row,
@@ -185,11 +194,7 @@ void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row,
     if (!(sum > 0)) ++lane.zero_mass_rows;
     lane.scales[row] = sum > 0 ? 1 / sum : 0;
   }
-  if (i >= lane.rule.recent) {  // the oldest token of the recent window leaves it
-    const std::uint32_t token = i - lane.rule.recent;
-    double& least = lane.least[token / kWordTokens];
-    least = std::min(least, lane.scores[token]);
-  }
+  lane.contenders.add_row(kernels_, row, lane.scales[row]);
   const std::uint32_t visible = lane.size;
   if (lane.size > lane.capacity) evict(lane, i, row);
   if (!samples.measured()) return;
@@ -198,73 +203,101 @@ void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row,
 }
 
 void BudgetLanes::evict(Lane& lane, std::uint32_t i, std::uint32_t row) const {
-  const std::uint32_t candidates = i + 1 - lane.rule.recent;
-  const std::size_t places = (words_of(candidates) + kPad - 1) / kPad * kPad;
-  // Of equal bounds the first: what is found there is older than what others may hold.
-  std::size_t word = 0;
-  while (true) {
-    const Lowest lowest = kernels_.lowest(lane.least.data(), places);
-    word = lowest.place;
-    if (lane.added[word] == row + 1) break;
-    bring_up(lane, word, row + 1, candidates);
-    if (lane.least[word] < lowest.others) break;
+  Contenders& contenders = lane.contenders;
+  if (!contenders.certain()) {
+    choose_contenders(lane, i + 1 - lane.rule.recent);
+    if (contenders.empty()) {
+      throw std::logic_error("policy " + full_name(plan_.cells[lane.cell]) +
+                             " has no token that may leave at step " + std::to_string(i));
+    }
+    enter_contenders(lane, i - row, row + 1);
+    contenders.add_row(kernels_, row, 0);
   }
-  if (lane.least[word] == kNever) {
-    throw std::logic_error("policy " + full_name(plan_.cells[lane.cell]) +
-                           " has no token that may leave at step " + std::to_string(i));
-  }
-  const auto first_token = static_cast<std::uint32_t>(word * kWordTokens);
-  const std::uint32_t token =
-      first_token + kernels_.place_of(lane.scores.data() + first_token, lane.least[word]);
-  lane.scores[token] = kNever;
+  const std::uint32_t token = contenders.lowest();
+  contenders.drop_lowest();
   lane.held.reset(token);
   --lane.size;
   lane.token_sum -= token;
   lane.evicted = token;
   if (lane.samples.counts()) lane.samples.evicted(i, token);
-  // The bound holds for those that are left.
-  for (std::uint32_t later = row + 1; later < tile_.size; ++later) {
-    lane.visible_sums[later] -= tile_.rows[later * tile_.stride + token];
+  for (std::uint32_t later = row + 1; later < kTileRows; ++later) {
+    lane.visible_sums[later] -= contenders.weight_of_lowest(later);
   }
 }
 
-void BudgetLanes::bring_up(Lane& lane, std::size_t word, std::uint32_t last,
+void BudgetLanes::add_rows(Lane& lane, std::size_t first, std::size_t last,
                            std::uint32_t candidates) const {
-  const auto first_token = static_cast<std::uint32_t>(word * kWordTokens);
-  const std::uint32_t here = candidates - std::min(candidates, first_token);
-  lane.least[word] =
-      kernels_.add_rows(tile_at(word), lane.scales.data(), lane.added[word], last,
-                        lane.held.words()[word], here, lane.scores.data() + first_token);
-  lane.added[word] = static_cast<std::uint8_t>(last);
+  std::array<std::uint64_t, kChunkWords> below;
+  const auto held = lane.held.words().subspan(first, last - first);
+  double* const scores = lane.scores.data() + first * kWordTokens;
+  kernels_.add_rows(tile_.data() + first * kTileWord, lane.scales.data(), held.data(), held.size(),
+                    lane.contenders.bound(), scores, below.data());
+  for (std::size_t word = 0; word < held.size(); ++word) {
+    const std::size_t token = (first + word) * kWordTokens;
+    const std::uint64_t bits = below[word] & held[word] & low_bits(less(candidates, token)) &
+                               ~low_bits(less(lane.rule.sinks, token));
+    lane.contenders.take(static_cast<std::uint32_t>(token), bits, scores + word * kWordTokens);
+  }
+}
+
+void BudgetLanes::choose_contenders(Lane& lane, std::uint32_t candidates) const {
+  lane.contenders.choose(Contenders::kNever);
+  for_each_chunk(words_of(plan_.tokens), [&](std::size_t first, std::size_t last) {
+    add_rows(lane, first, last, candidates);
+  });
+  lane.scales.fill(0);
+  lane.contenders.settle();
+}
+
+void BudgetLanes::enter_contenders(Lane& lane, std::uint32_t first, std::uint32_t from) const {
+  const std::uint32_t recent = lane.rule.recent;
+  for (std::uint32_t i = first + from; i < first + kTileRows; ++i) {
+    const std::uint32_t token = i - std::min(i, recent);
+    const bool leaves = i >= recent && token >= lane.rule.sinks && token < plan_.tokens;
+    lane.contenders.enter(leaves ? token : 0, leaves ? lane.scores[token] : Contenders::kNever);
+  }
+  lane.contenders.load(tile_.data(), from);
 }
 
 void BudgetLanes::end_tile(RowRange rows, const RowViews& views) {
-  const std::size_t words = words_of(rows.last);
-  for_each_chunk(words, [&](std::size_t first, std::size_t last) {
+  const auto candidates = [&](const Lane& lane) {
+    return rows.last - std::min(lane.rule.recent, rows.last);
+  };
+  for (Lane& lane : lanes_) {
+    if (lane.filled) lane.contenders.choose(lane.contenders.next_bound());
+  }
+  for_each_chunk(words_of(rows.last), [&](std::size_t first, std::size_t last) {
     for (Lane& lane : lanes_) {
-      if (!lane.filled) continue;
-      const std::uint32_t candidates = rows.last - std::min(lane.rule.recent, rows.last);
-      for (std::size_t word = first; word < last; ++word) {
-        bring_up(lane, word, tile_.size, candidates);
-        lane.added[word] = 0;
-      }
+      if (lane.filled) add_rows(lane, first, last, candidates(lane));
     }
   });
-  if (std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.filled; })) {
+  for (Lane& lane : lanes_) {
+    if (!lane.filled) continue;
+    lane.scales.fill(0);
+    if (!lane.contenders.settle()) choose_contenders(lane, candidates(lane));
+  }
+  for (const bool renormalised : {false, true}) add_unevicted(rows, views, renormalised);
+}
+
+void BudgetLanes::add_unevicted(RowRange rows, const RowViews& views, bool renormalised) {
+  if (std::none_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
+        return !lane.filled && lane.renormalised == renormalised;
+      })) {
     return;
   }
-  std::array<double, kTileRows> scales;
-  for (const bool renormalised : {false, true}) {
-    for (std::uint32_t i = rows.first; i < rows.last; ++i) {
-      const double sum = views.row(i)[0].sum;
-      scales[i - rows.first] = !renormalised ? 1 : sum > 0 ? 1 / sum : 0;
-    }
-    double* const scores = unevicted_[renormalised ? 1 : 0].data();
-    for (std::size_t word = 0; word < words; ++word) {
-      kernels_.add_rows(tile_at(word), scales.data(), 0, tile_.size, ~std::uint64_t{0}, 0,
-                        scores + word * kWordTokens);
-    }
+  std::array<double, kTileRows> scales{};
+  for (std::uint32_t i = rows.first; i < rows.last; ++i) {
+    const double sum = views.row(i)[0].sum;
+    scales[i - rows.first] = !renormalised ? 1 : sum > 0 ? 1 / sum : 0;
   }
+  double* const scores = unevicted_[renormalised ? 1 : 0].data();
+  for_each_chunk(words_of(rows.last), [&](std::size_t first, std::size_t last) {
+    std::array<std::uint64_t, kChunkWords> all;
+    std::array<std::uint64_t, kChunkWords> below;
+    all.fill(~std::uint64_t{0});
+    kernels_.add_rows(tile_.data() + first * kTileWord, scales.data(), all.data(), last - first, 0,
+                      scores + first * kWordTokens, below.data());
+  });
 }
 
 std::vector<std::uint32_t> BudgetLanes::kept(std::size_t lane, std::uint32_t i) const {

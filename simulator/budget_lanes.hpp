@@ -3,9 +3,8 @@
 //
 // A lane is one cell. Rows come in tiles of eight. At the start of a tile every lane sums all eight
 // over what it holds; of what it evicts within the tile it takes the weights out of the later sums.
-// Scores are added up by words of 64 tokens and lag behind: as they never fall, the least score of
-// a word at any earlier row is a bound from below, and only the words whose bound is the lowest are
-// brought up to a row to find what leaves there. At the end of the tile all are.
+// What leaves within a tile is found among the lowest scores at its start, the contenders: only
+// these are brought up to each row, all others at the tile's end.
 // Until its cache is full a lane has lost nothing, and all have the same scores: those are computed
 // once.
 #pragma once
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "simulator/cell_samples.hpp"
+#include "simulator/contenders.hpp"
 #include "simulator/kept_set.hpp"
 #include "simulator/lane_kernels.hpp"
 #include "simulator/plan.hpp"
@@ -76,38 +76,39 @@ class BudgetLanes {
 
     // All that follows means something from the tile on in which the cache is over capacity.
     bool filled = false;
-    std::uint32_t size = 0;                     // tokens held
-    std::uint64_t token_sum = 0;                // of their numbers
-    TokenBits held = {};                        // those of the tile that are still to come, too
-    Aligned<double> scores = {};                // by token; infinity: never leaves, or has left
-    Aligned<double> least = {};                 // by word: no score of its candidates is below
-    std::vector<std::uint8_t> added = {};       // by word: rows of the tile that are in its scores
-    std::array<double, kTileRows> scales{};     // by row of the tile, as all these:
-    std::array<double, kTileRows> held_sums{};  // over what is held at the tile's start
+    std::uint32_t size = 0;                        // tokens held
+    std::uint64_t token_sum = 0;                   // of their numbers
+    TokenBits held = {};                           // those of the tile that are still to come, too
+    Aligned<double> scores = {};                   // by token
+    std::array<double, kTileRows> scales{};        // of rows that are still to be added to scores
+    std::array<double, kTileRows> held_sums{};     // by row, over what is held at the tile's start
     std::array<double, kTileRows> visible_sums{};  // less what has left since
     Aligned<double> partial_sums = {};             // see LaneKernels
+    Contenders contenders = {};
   };
 
   void step_tile(RowRange rows, const RowViews& views, const AfterStep& after);
-  void load_tile(RowRange rows, const RowViews& views);
-  void fill(Lane& lane, RowRange rows) const;
-  void sum_held(RowRange rows);
+  void load_tile(RowRange rows, const RowViews& views, std::size_t first, std::size_t last);
+  void fill(Lane& lane, std::uint32_t first) const;
+  void sum_held(RowRange rows, const RowViews& views);
   void step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view) const;
-  double visible_sum(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view) const;
+  double visible_sum(const Lane& lane, std::uint32_t i, std::uint32_t row,
+                     const RowView& view) const;
   void evict(Lane& lane, std::uint32_t i, std::uint32_t row) const;
-  /// Adds the rows up to `last` of the tile to a word's scores; candidates are tokens below
-  /// `candidates`.
-  void bring_up(Lane& lane, std::size_t word, std::uint32_t last, std::uint32_t candidates) const;
+  /// Adds rows to the scores of the words `first` to `last` - 1; contenders are chosen among the
+  /// tokens below `candidates`.
+  void add_rows(Lane& lane, std::size_t first, std::size_t last, std::uint32_t candidates) const;
+  /// The same for all words; the contenders are as many as are wanted.
+  void choose_contenders(Lane& lane, std::uint32_t candidates) const;
+  /// Of the rows from `from` of a tile on that begins with row `first`.
+  void enter_contenders(Lane& lane, std::uint32_t first, std::uint32_t from) const;
   void end_tile(RowRange rows, const RowViews& views);
-  RowTile tile_at(std::size_t word, std::uint32_t row = 0) const {
-    return {tile_.rows + row * tile_.stride + word * kWordTokens, tile_.stride, tile_.size - row};
-  }
+  void add_unevicted(RowRange rows, const RowViews& views, bool renormalised);
 
   const ReplayPlan& plan_;
   const LaneKernels& kernels_;
   std::vector<Lane> lanes_;
-  Aligned<double> rows_;
-  RowTile tile_;
+  Aligned<double> tile_;                      // see LaneKernels
   std::array<Aligned<double>, 2> unevicted_;  // scores of raw and renormalised rows if nothing left
 };
 

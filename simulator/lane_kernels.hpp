@@ -11,40 +11,28 @@ namespace kvreplay {
 constexpr std::uint32_t kTileRows = 8;  ///< rows that are replayed together
 constexpr std::uint32_t kWordTokens =
     64;  ///< tokens of a word of bits: as many scores are one piece
+/// A tile holds its rows as doubles, word by word of tokens: weight j of row r is at
+/// tile[(j / 64 * 8 + r) * 64 + j % 64], 0 where j > r's own token and in rows that there are not.
+constexpr std::size_t kTileWord = std::size_t{kTileRows} * kWordTokens;
 
-/// Some rows as doubles: weight j of row r at rows[r * stride + j], 0 where j > r's own token.
-/// Zeros follow up to a whole word; aligned to 64 bytes, as the stride is.
-struct RowTile {
-  const double* rows = nullptr;
-  std::size_t stride = 0;
-  std::uint32_t size = 0;  ///< at most kTileRows
-};
-
-/// The first of the smallest of some numbers, and the smallest of the others.
-struct Lowest {
-  std::size_t place = 0;
-  double others = 0;
-};
-
+/// Tiles, scores, weights and sums are aligned to 64 bytes, no number is NaN. Tile, `held`, scores
+/// and `below` begin at the same word of tokens; of `held` and `below` token j is bit j % 64 of
+/// word j / 64.
 struct LaneKernels {
   /// Adds to sums[r * 8 + j % 8] the weight of each token j that is held, in order of j, for all
-  /// rows of the tile. `held` is the words of bits `first` to `last` - 1 of the tokens.
-  void (*add_held)(const RowTile& tile, const std::uint64_t* held, std::size_t first,
-                   std::size_t last, double* sums);
+  /// rows of the tile.
+  void (*add_held)(const double* tile, const std::uint64_t* held, std::size_t words, double* sums);
 
-  /// Adds scales[r] times row r to the scores of one word of tokens, row by row, for the rows
-  /// `first` to `last` - 1 of the tile whose weights of the word begin at tile.rows; where none of
-  /// eight tokens is held it may leave them as they are. Returns the least of the first
-  /// `candidates` scores, infinity where there is none.
-  double (*add_rows)(const RowTile& tile, const double* scales, std::uint32_t first,
-                     std::uint32_t last, std::uint64_t held, std::uint32_t candidates,
-                     double* scores);
+  /// Adds scales[r] times row r to the scores, row by row. Where none of eight tokens is held it
+  /// leaves them as they are; of others that are not held the scores mean nothing. Tells in `below`
+  /// which scores are below `bound` then, of tokens that are held and maybe of others.
+  void (*add_rows)(const double* tile, const double* scales, const std::uint64_t* held,
+                   std::size_t words, double bound, double* scores, std::uint64_t* below);
 
-  /// `count` is a multiple of 8, `numbers` aligned to 64 bytes and none of them NaN.
-  Lowest (*lowest)(const double* numbers, std::size_t count);
-
-  /// The first of a word's scores that equals `score`, which one does.
-  std::uint32_t (*place_of)(const double* scores, double score);
+  /// Adds `scale` times the weights to `count` scores, a multiple of 8. The place of the lowest of
+  /// the first `eligible` then, of equals the first; at least one of these is not infinite.
+  std::size_t (*add_and_find)(const double* weights, double scale, std::size_t count,
+                              std::size_t eligible, double* scores);
 
   const char* name;  ///< "AVX-512"
 };

@@ -54,110 +54,80 @@ Numbers least_of(Numbers numbers) {
   return lower_of_turned<1>(numbers);
 }
 
-/// For one vector of each group; kRows: of the tile.
-template <std::uint32_t kRows>
-void add_held_part(const RowTile& tile, const std::uint64_t* held, std::size_t first,
-                   std::size_t last, std::uint32_t part, double* sums) {
-  const Bits bit = (Bits{} + (1LL << (part * kWidth))) << places();
-  Vector sum[kRows];
-  for (std::uint32_t r = 0; r < kRows; ++r) sum[r] = at(sums + r * kGroup + part * kWidth);
-  for (std::size_t word = first; word < last; ++word) {
-    std::uint64_t left = held[word];
-    const double* group = tile.rows + word * kWordTokens + part * kWidth;
-    for (; left != 0; left >>= kGroup, group += kGroup) {
-      const auto byte = static_cast<long long>(left & 0xff);
-      if (byte == 0) continue;
-      const auto in = ((Bits{} + byte) & bit) != 0;
-      for (std::uint32_t r = 0; r < kRows; ++r) {
-        const Vector more = sum[r] + at(group + r * tile.stride);
-        sum[r] = in ? more : sum[r];
-      }
-    }
-  }
-  for (std::uint32_t r = 0; r < kRows; ++r) at(sums + r * kGroup + part * kWidth) = sum[r];
+/// The bits that any element has.
+inline std::uint64_t any_of(Bits bits) {
+  if constexpr (kWidth == 8) bits |= turned<4>(bits);
+  if constexpr (kWidth >= 4) bits |= turned<2>(bits);
+  bits |= turned<1>(bits);
+  return static_cast<std::uint64_t>(bits[0]);
 }
 
-void add_held(const RowTile& tile, const std::uint64_t* held, std::size_t first, std::size_t last,
-              double* sums) {
+/// Calls use(token) for the first token of each group of a word in which there is one.
+template <class Use>
+void for_each_group(std::uint64_t word, Use use) {
+  constexpr std::uint64_t kLow = 0x7f7f7f7f7f7f7f7f;
+  // The highest bit of each byte that is not 0.
+  for (std::uint64_t groups = (((word & kLow) + kLow) | word) & ~kLow; groups != 0;
+       groups &= groups - 1) {
+    use(static_cast<std::uint32_t>(__builtin_ctzll(groups)) - (kGroup - 1));
+  }
+}
+
+void add_held(const double* tile, const std::uint64_t* held, std::size_t words, double* sums) {
   for (std::uint32_t part = 0; part < kParts; ++part) {
-    if (tile.size == kTileRows) {
-      add_held_part<kTileRows>(tile, held, first, last, part, sums);
-      continue;
+    const Bits bit = (Bits{} + (1LL << (part * kWidth))) << places();
+    Vector sum[kTileRows];
+    for (std::uint32_t r = 0; r < kTileRows; ++r) sum[r] = at(sums + r * kGroup + part * kWidth);
+    for (std::size_t word = 0; word < words; ++word) {
+      for_each_group(held[word], [&](std::uint32_t token) {
+        const auto in = ((Bits{} + static_cast<long long>(held[word] >> token)) & bit) != 0;
+        const double* const weights = tile + word * kTileWord + token + part * kWidth;
+        for (std::uint32_t r = 0; r < kTileRows; ++r) {
+          const Vector more = sum[r] + at(weights + r * kWordTokens);
+          sum[r] = in ? more : sum[r];
+        }
+      });
     }
-    for (std::uint32_t r = 0; r < tile.size; ++r) {
-      add_held_part<1>({tile.rows + r * tile.stride, tile.stride, 1}, held, first, last, part,
-                       sums + r * kGroup);
-    }
+    for (std::uint32_t r = 0; r < kTileRows; ++r) at(sums + r * kGroup + part * kWidth) = sum[r];
   }
 }
 
-/// kWhole: all rows of a whole tile.
-template <bool kWhole>
-double add_some_rows(const RowTile& tile, const double* scales, std::uint32_t first,
-                     std::uint32_t last, std::uint64_t held, std::uint32_t candidates,
-                     double* scores) {
-  Vector least = all(__builtin_inf());
+void add_rows(const double* tile, const double* scales, const std::uint64_t* held,
+              std::size_t words, double bound, double* scores, std::uint64_t* below) {
+  const Bits bit = (Bits{} + 1) << places();
   Vector scale[kTileRows];
-  if (kWhole) {
-    for (std::uint32_t r = 0; r < kTileRows; ++r) scale[r] = all(scales[r]);
-    first = 0;
-    last = kTileRows;
-  }
-  for (std::uint32_t token = 0; token < kWordTokens; token += kGroup) {
-    if ((held >> token & 0xff) == 0) continue;
-    Vector score[kParts];
-    for (std::uint32_t part = 0; part < kParts; ++part) {
-      score[part] = at(scores + token + part * kWidth);
-    }
-    for (std::uint32_t r = first; r < last; ++r) {
-      const double* const row = tile.rows + r * tile.stride + token;
-      for (std::uint32_t part = 0; part < kParts; ++part) {
-        score[part] += at(row + part * kWidth) * (kWhole ? scale[r] : all(scales[r]));
+  for (std::uint32_t r = 0; r < kTileRows; ++r) scale[r] = all(scales[r]);
+  for (std::size_t word = 0; word < words; ++word) {
+    Bits lower{};
+    for_each_group(held[word], [&](std::uint32_t token) {
+      const double* const weights = tile + word * kTileWord + token;
+      double* const here = scores + word * kWordTokens + token;
+      for (std::uint32_t part = 0; part < kGroup; part += kWidth) {
+        Vector score = at(here + part);
+        for (std::uint32_t r = 0; r < kTileRows; ++r) {
+          score += at(weights + r * kWordTokens + part) * scale[r];
+        }
+        at(here + part) = score;
+        const Bits its = bit << static_cast<long long>(token + part);
+        lower |= score < all(bound) ? its : Bits{};
       }
-    }
-    for (std::uint32_t part = 0; part < kParts; ++part) {
-      const std::uint32_t here = token + part * kWidth;
-      at(scores + here) = score[part];
-      if (here + kWidth > candidates) {
-        score[part] = places() + here < candidates ? score[part] : all(__builtin_inf());
-      }
-      least = score[part] < least ? score[part] : least;
-    }
+    });
+    below[word] = any_of(lower);
   }
-  return least_of(least)[0];
 }
 
-double add_rows(const RowTile& tile, const double* scales, std::uint32_t first, std::uint32_t last,
-                std::uint64_t held, std::uint32_t candidates, double* scores) {
-  return first == 0 && last == kTileRows
-             ? add_some_rows<true>(tile, scales, first, last, held, candidates, scores)
-             : add_some_rows<false>(tile, scales, first, last, held, candidates, scores);
-}
-
-Lowest lowest(const double* numbers, std::size_t count) {
+std::size_t add_and_find(const double* weights, double scale, std::size_t count,
+                         std::size_t eligible, double* scores) {
   Vector least = all(__builtin_inf());
-  Vector second = least;
   Bits where = {};
   Bits place = places();
   for (std::size_t first = 0; first < count; first += kWidth, place += kWidth) {
-    const Vector here = at(numbers + first);
-    const Vector higher = here < least ? least : here;
-    second = higher < second ? higher : second;
-    where = here < least ? place : where;
-    least = here < least ? here : least;
+    const Vector score = at(scores + first) + at(weights + first) * all(scale);
+    at(scores + first) = score;
+    const auto lower = (score < least) & (place < static_cast<long long>(eligible));
+    where = lower ? place : where;
+    least = lower ? score : least;
   }
   const Vector lowest = least_of(least);
-  const Bits all_first = least_of(least == lowest ? where : Bits{} + kNowhere);
-  // The place of the lowest gives its second, the others their first.
-  const auto others = (where != all_first) | (least != lowest);
-  return {static_cast<std::size_t>(all_first[0]), least_of(others ? least : second)[0]};
-}
-
-std::uint32_t place_of(const double* scores, double score) {
-  Bits where = Bits{} + kNowhere;
-  for (std::uint32_t token = kWordTokens; token > 0;) {
-    token -= kWidth;
-    where = at(scores + token) == all(score) ? places() + token : where;
-  }
-  return static_cast<std::uint32_t>(least_of(where)[0]);
+  return static_cast<std::size_t>(least_of(least == lowest ? where : Bits{} + kNowhere)[0]);
 }

@@ -329,7 +329,7 @@ std::uint64_t estimated_bytes(const ReplayPlan& plan, unsigned threads) {
   const JointCells joint = joint_cells(plan);
   std::uint64_t remembered =
       (joint.lanes.size() + joint.single.size()) * (20 * n + (n * plan.needed.size() + 7) / 8);
-  remembered += joint.stacks.size() * 16 * n;
+  remembered += joint.lanes.size() * sizeof(Contenders) + joint.stacks.size() * 16 * n;
   for (const auto& cell : plan.cells) remembered += cell.traits.history_bytes;
   remembered += std::min<std::uint64_t>(threads, cells) * (kTileRows + 2) * 8 * n;
   const std::uint64_t scratch = workers * (2 * kSlabValues * sizeof(float) + together * remembered);

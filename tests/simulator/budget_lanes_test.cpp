@@ -100,6 +100,39 @@ TEST_CASE("sums that are left over are not the difference of large ones") {
   CHECK(gone > 80);  // it is as meant
 }
 
+TEST_CASE("tokens that nobody attends leave in their order, however many they are") {
+  // All attend token 0, and every fifth token itself a little: long runs of scores that are 0.
+  const int n = 300;
+  Matrix matrix(n, std::vector<double>(n, 0.0));
+  for (std::size_t i = 0; i < matrix.size(); ++i) {
+    const double own = i % 5 == 0 && i > 0 ? 0.25 : 0;
+    matrix[i][i] = own;
+    matrix[i][0] += 1 - own;
+  }
+  compare_with_cells(in_memory({{matrix}}, 1),
+                     request_for("h2o,h2o:rows=raw,h2o-figure,h2o:recent=1", "5,40,100,200,290"));
+}
+
+TEST_CASE("the lowest scores may all have grown before the next one leaves") {
+  // Each token gives itself more than the one before it and the rest to token 0, so that the oldest
+  // leave in turn; but every eighth row gives what it has to those that would be the next.
+  const int n = 300;
+  const int budget = 100;
+  Matrix matrix(n, std::vector<double>(n, 0.0));
+  for (int i = 0; i < n; ++i) {
+    auto& row = matrix[static_cast<std::size_t>(i)];
+    const bool shares = i % 8 == 3 && i > budget;
+    for (int j = i - budget; shares && j < i - budget + 20; ++j) {
+      row[static_cast<std::size_t>(j)] = 0.04;
+    }
+    const double own = shares ? 0.2 : 0.3 + 0.6 * i / n;
+    row[static_cast<std::size_t>(i)] = own;
+    row[0] += shares ? 0 : 1 - own;
+  }
+  compare_with_cells(in_memory({{matrix}}, 1),
+                     request_for("h2o,h2o:rows=raw,sinks:3+recent:9+heavy", "90,100,110"));
+}
+
 TEST_CASE("every width of vectors gives the same to the bit") {
   const auto kind = GENERATE(Rows::smooth, Rows::sharp, Rows::with_empty, Rows::dyadic);
   const int n = GENERATE(7, 64, 203);

@@ -1,0 +1,66 @@
+// The tokens of a lane (simulator/budget_lanes.hpp) among which the next ones to leave are.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "simulator/lane_kernels.hpp"
+
+namespace kvreplay {
+
+/// The lowest scores of a lane's candidates at some row, and the tokens that become candidates at
+/// the later rows of the tile. Only these are brought up to each row: as scores never fall,
+/// whatever lies below all others' scores as they were lies below them as they are.
+class Contenders {
+ public:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  /// Forgets all, and will take those whose score is below `bound`.
+  void choose(double bound);
+  double bound() const { return bound_; }  ///< falls where there are too many: the lowest stay
+  /// Takes those of a word of tokens whose bits are set, if below the bound. Words come in turn.
+  void take(std::uint32_t first_token, std::uint64_t bits, const double* scores);
+  /// No more are to be taken. False: these are few for a tile, and not all there are.
+  bool settle();
+  /// The token that becomes a candidate at the next row; kNever where it cannot leave.
+  void enter(std::uint32_t token, double score);
+  /// All rows from `from` on have had one enter. `tile` as in LaneKernels.
+  void load(const double* tile, std::uint32_t from);
+
+  /// Adds row `row` of the tile and finds the lowest of those that are candidates by then.
+  void add_row(const LaneKernels& kernels, std::uint32_t row, double scale);
+  /// False: one that is not here may be as low as the lowest.
+  bool certain() const;
+  bool empty() const { return size_ == 0; }  ///< but for those that entered
+  std::uint32_t lowest() const { return tokens_[lowest_]; }
+  double weight_of_lowest(std::uint32_t row) const { return weights_[row][lowest_]; }
+  void drop_lowest() { scores_[lowest_] = kNever; }
+
+  /// About as many candidates as are wanted should be below this bound at the end of the tile.
+  double next_bound() const;
+
+ private:
+  static constexpr std::size_t kFewest = kTileRows;  // as many as leave within a tile
+  static constexpr std::size_t kWanted = 2 * kTileRows;
+  static constexpr std::size_t kMost = 6 * kTileRows;
+  static constexpr std::size_t kPlaces = kMost + kTileRows;
+
+  void keep_lowest(std::size_t count);
+
+  // Who is not here comes behind this score, or has this one and a token that is not below this.
+  double bound_ = kNever;
+  std::uint32_t bound_token_ = 0;
+  std::size_t size_ = 0;    // chosen
+  double spread_ = 0;       // of their scores
+  std::size_t places_ = 0;  // with those that enter, behind them
+  std::uint32_t from_ = 0;  // row of the first that enters
+  std::size_t lowest_ = 0;
+  std::array<std::uint32_t, kPlaces> tokens_{};
+  alignas(64) std::array<double, kPlaces> scores_{};
+  alignas(64) std::array<std::array<double, kPlaces>, kTileRows> weights_{};
+};
+
+}  // namespace kvreplay
