@@ -70,44 +70,47 @@ NeededRule parse_rule(std::string_view text) {
 
 constexpr std::size_t kWord = 64;
 
-/// Bits of the weights that are at least `least`.
+std::span<const float> word_of(std::span<const float> row, std::size_t word) {
+  return row.subspan(kWord * word, std::min(kWord, row.size() - kWord * word));
+}
+
+/// Bits of the weights, at most 64, that are at least `least`.
+std::uint64_t at_least(std::span<const float> weights, float least) {
+  std::uint64_t bits = 0;
+  if (weights.size() < kWord) {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      bits |= std::uint64_t{weights[i] >= least} << i;
+    }
+    return bits;
+  }
+  // First as bytes, which is vector code, then eight of them at once become bits.
+  std::array<std::uint8_t, kWord> in;
+  for (std::size_t i = 0; i < kWord; ++i) in[i] = weights[i] >= least ? 1 : 0;
+  for (std::size_t byte = 0; byte < 8; ++byte) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, in.data() + 8 * byte, 8);
+    bits |= (eight * 0x0102040810204080U >> 56) << (8 * byte);
+  }
+  return bits;
+}
+
 void mark_at_least(std::span<const float> row, float least, std::span<std::uint64_t> words) {
   std::fill(words.begin(), words.end(), 0);
-  const float* const weights = row.data();
-  const std::size_t whole = row.size() / kWord;
-  for (std::size_t word = 0; word < whole; ++word) {
-    // First as bytes, which is vector code, then eight of them at once become bits.
-    std::array<std::uint8_t, kWord> in;
-    for (std::size_t i = 0; i < kWord; ++i) in[i] = weights[kWord * word + i] >= least ? 1 : 0;
-    std::uint64_t bits = 0;
-    for (std::size_t byte = 0; byte < 8; ++byte) {
-      std::uint64_t eight = 0;
-      std::memcpy(&eight, in.data() + 8 * byte, 8);
-      bits |= (eight * 0x0102040810204080U >> 56) << (8 * byte);
-    }
-    words[word] = bits;
-  }
-  for (std::size_t j = kWord * whole; j < row.size(); ++j) {
-    words[whole] |= std::uint64_t{weights[j] >= least} << (j % kWord);
+  for (std::size_t word = 0; kWord * word < row.size(); ++word) {
+    words[word] = at_least(word_of(row, word), least);
   }
 }
 
 // Written as vectors: of such loops over arrays g++ 12 makes scalar code.
 using Floats [[gnu::vector_size(32)]] = float;
-using Doubles [[gnu::vector_size(64)]] = double;
 constexpr std::size_t kLanes = 8;
-
-Floats eight_of(const float* weights) {
-  Floats eight;
-  std::memcpy(&eight, weights, sizeof eight);
-  return eight;
-}
 
 float largest_of(std::span<const float> row) {
   Floats largest{};
   std::size_t i = 0;
   for (; i + kLanes <= row.size(); i += kLanes) {
-    const Floats here = eight_of(row.data() + i);
+    Floats here;
+    std::memcpy(&here, row.data() + i, sizeof here);
     largest = largest < here ? here : largest;
   }
   float most = 0;
@@ -116,34 +119,59 @@ float largest_of(std::span<const float> row) {
   return most;
 }
 
-/// Of the weights that are at least `least`.
-double sum_at_least(std::span<const float> row, float least) {
-  const Floats zeros{};
-  std::array<Doubles, 2> sums{};
-  std::size_t i = 0;
-  for (; i + 2 * kLanes <= row.size(); i += 2 * kLanes) {
-    for (std::size_t half = 0; half < 2; ++half) {
-      const Floats here = eight_of(row.data() + i + half * kLanes);
-      sums[half] += __builtin_convertvector(here >= least ? here : zeros, Doubles);
-    }
+/// Adds those of a word's weights that are at least `least` to eight sums.
+void add_at_least(std::span<const float> weights, float least, std::span<double, kLanes> sums) {
+  // In two loops, or g++ 12 makes scalar code of it.
+  std::array<float, kWord> large{};
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    large[i] = weights[i] >= least ? weights[i] : 0.0F;
   }
-  double sum = 0;
-  for (; i < row.size(); ++i) sum += row[i] >= least ? row[i] : 0.0F;
-  sums[0] += sums[1];
-  for (std::size_t lane = 0; lane < kLanes; ++lane) sum += sums[0][lane];
-  return sum;
+  for (std::size_t i = 0; i < kWord; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) sums[lane] += double{large[i + lane]};
+  }
 }
 
 float above(float weight) {
   return std::nextafter(weight, std::numeric_limits<float>::infinity());
 }
 
-/// Appends the weights of the tokens in `words`.
-void collect(std::span<const float> row, std::span<const std::uint64_t> words,
-             std::vector<float>& weights) {
-  for (std::size_t word = 0; word < words.size(); ++word) {
-    for (std::uint64_t bits = words[word]; bits != 0; bits &= bits - 1) {
-      weights.push_back(row[kWord * word + static_cast<std::size_t>(std::countr_zero(bits))]);
+/// Weights are not negative: their bits are in their order.
+std::uint64_t key_of(float weight, std::size_t token) {
+  return std::uint64_t{std::bit_cast<std::uint32_t>(weight + 0.0F)} << 32 | token;
+}
+double weight_of(std::uint64_t key) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(key >> 32));
+}
+void mark_key(std::uint64_t key, std::span<std::uint64_t> words) {
+  const auto token = static_cast<std::uint32_t>(key);
+  words[token / kWord] |= std::uint64_t{1} << (token % kWord);
+}
+
+/// Puts the largest keys whose weights reach `sum` first, as few as do; how many. Requires that all
+/// reach it.
+std::size_t reaching(std::span<std::uint64_t> keys, double sum) {
+  std::size_t sure = 0;  // these do not reach it
+  while (true) {
+    const auto rest = keys.subspan(sure);
+    std::swap(rest.front(), rest[rest.size() / 2]);
+    const std::uint64_t pivot = rest.front();
+    // No smaller ones come first; which way a key goes is no branch, as none could be foretold.
+    std::size_t count = 0;
+    double larger = 0;
+    for (std::uint64_t& key : rest) {
+      std::swap(key, rest[count]);
+      const std::uint64_t is = rest[count] >= pivot ? 1 : 0;
+      larger += weight_of(rest[count] & -is);
+      count += is;
+    }
+    if (larger < sum) {
+      sum -= larger;
+      sure += count;
+    } else if (larger - weight_of(pivot) < sum) {
+      return sure + count;
+    } else {
+      std::swap(rest.front(), rest[count - 1]);  // the pivot is one too many
+      keys = keys.first(sure + count - 1);
     }
   }
 }
@@ -206,8 +234,7 @@ void NeededFinder::look(std::span<const float> row, double sum) {
   sum_ = sum;
   largest_.resize((row.size() + kWord - 1) / kWord);
   for (std::size_t word = 0; word < largest_.size(); ++word) {
-    largest_[word] =
-        largest_of(row.subspan(kWord * word, std::min(kWord, row.size() - kWord * word)));
+    largest_[word] = largest_of(word_of(row, word));
   }
 }
 
@@ -220,23 +247,21 @@ void NeededFinder::mark(const NeededRule& rule, std::span<std::uint64_t> words) 
       return mark_at_least(row_, least < cut ? above(least) : least, words);
     }
     case NeededRule::Kind::top:
-      return mark_rank(words, top(rule.count));
+      return mark_top(rule.count, words);
     case NeededRule::Kind::mass:
-      return mark_rank(words, mass(rule.fraction));
+      return mark_mass(rule.fraction, words);
     case NeededRule::Kind::mean:
       return mark_at_least(row_, above(stored(encoding_, 1.0 / static_cast<double>(row_.size()))),
                            words);
   }
 }
 
-void NeededFinder::mark_rank(std::span<std::uint64_t> words, Rank rank) {
+void NeededFinder::mark_rank(Selection<float>::Rank rank, std::span<std::uint64_t> words) {
   mark_at_least(row_, above(rank.weight), words);
-  const auto at_least = scratch(words.size());
-  mark_at_least(row_, rank.weight, at_least);
-  for (std::size_t word = words.size(); rank.equals > 0;) {
+  for (std::size_t word = largest_.size(); rank.equals > 0;) {
     --word;
-    for (auto equals = at_least[word] & ~words[word]; equals != 0 && rank.equals > 0;
-         --rank.equals) {
+    for (auto equals = at_least(word_of(row_, word), rank.weight) & ~words[word];
+         equals != 0 && rank.equals > 0; --rank.equals) {
       const std::uint64_t newest = std::bit_floor(equals);
       words[word] |= newest;
       equals ^= newest;
@@ -244,64 +269,68 @@ void NeededFinder::mark_rank(std::span<std::uint64_t> words, Rank rank) {
   }
 }
 
-NeededFinder::Rank NeededFinder::top(std::uint32_t count) {
+void NeededFinder::collect(std::size_t word, std::uint64_t bits) {
+  for (; bits != 0; bits &= bits - 1) {
+    const std::size_t token = kWord * word + static_cast<std::size_t>(std::countr_zero(bits));
+    some_.push_back(key_of(row_[token], token));
+  }
+}
+
+void NeededFinder::mark_top(std::uint32_t count, std::span<std::uint64_t> words) {
   count = static_cast<std::uint32_t>(std::min<std::size_t>(count, row_.size()));
-  if (count > largest_.size()) return selection_.kth_largest(row_, count);
+  if (count > largest_.size()) return mark_rank(selection_.kth_largest(row_, count), words);
   // So many words hold a weight as large as this, so that no smaller one is among the largest.
-  some_ = largest_;
-  std::nth_element(some_.begin(), some_.begin() + (count - 1), some_.end(), std::greater<>());
-  const float least = some_[count - 1];
+  scratch_ = largest_;
+  std::nth_element(scratch_.begin(), scratch_.begin() + (count - 1), scratch_.end(),
+                   std::greater<>());
+  const float least = scratch_[count - 1];
   some_.clear();
   for (std::size_t word = 0; word < largest_.size(); ++word) {
-    if (largest_[word] < least) continue;
-    const auto weights = row_.subspan(kWord * word, std::min(kWord, row_.size() - kWord * word));
-    std::copy_if(weights.begin(), weights.end(), std::back_inserter(some_),
-                 [least](float weight) { return weight >= least; });
+    if (largest_[word] >= least) collect(word, at_least(word_of(row_, word), least));
   }
-  const auto last = some_.begin() + (count - 1);
-  std::nth_element(some_.begin(), last, some_.end(), std::greater<>());
-  const auto larger =
-      std::count_if(some_.begin(), last, [last](float weight) { return weight > *last; });
-  return {*last, count - static_cast<std::uint32_t>(larger)};
+  std::nth_element(some_.begin(), some_.begin() + (count - 1), some_.end(), std::greater<>());
+  std::fill(words.begin(), words.end(), 0);
+  for (const Key key : std::span(some_).first(count)) mark_key(key, words);
 }
 
-NeededFinder::Rank NeededFinder::mass(double fraction) {
-  const auto known = std::find_if(crossings_.begin(), crossings_.end(),
-                                  [&](const auto& one) { return one.first == fraction; });
+void NeededFinder::mark_mass(double fraction, std::span<std::uint64_t> words) {
+  auto known = std::find_if(crossings_.begin(), crossings_.end(),
+                            [&](const auto& one) { return one.first == fraction; });
+  if (known == crossings_.end()) known = crossings_.insert(known, {fraction, 0.0F});
   const double wanted = fraction * sum_;
-  std::optional<Rank> rank;
-  for (const float reach : {1.02F, 1.3F}) {
-    if (known == crossings_.end() || rank) break;
-    rank = mass_near(known->second, reach, wanted);
+  for (const float reach : {1.1F, 1.5F}) {
+    if (const auto smallest = mark_mass_near(known->second, reach, wanted, words)) {
+      known->second = *smallest;
+      return;
+    }
   }
-  if (!rank) rank = selection_.reaching(row_, wanted);
-  if (known != crossings_.end()) {
-    known->second = rank->weight;
-  } else {
-    crossings_.emplace_back(fraction, rank->weight);
-  }
-  return *rank;
+  const auto rank = selection_.reaching(row_, wanted);
+  known->second = rank.weight;
+  mark_rank(rank, words);
 }
 
-std::optional<NeededFinder::Rank> NeededFinder::mass_near(float crossing, float reach,
-                                                          double wanted) {
+std::optional<float> NeededFinder::mark_mass_near(float crossing, float reach, double wanted,
+                                                  std::span<std::uint64_t> words) {
   const float low = crossing / reach;
   const float high = crossing * reach;
   if (!(low > 0 && std::isfinite(high) && wanted > 0)) return std::nullopt;
-  const double sure = sum_at_least(row_, high);
-  if (!(sure < wanted * (1 - 2 * Selection<float>::kSlack))) return std::nullopt;
-
-  const std::size_t words = largest_.size();
-  const auto both = scratch(2 * words);
-  const auto near = both.first(words);
-  const auto too_high = both.last(words);
-  mark_at_least(row_, low, near);
-  mark_at_least(row_, high, too_high);
-  for (std::size_t word = 0; word < words; ++word) near[word] &= ~too_high[word];
+  std::fill(words.begin(), words.end(), 0);
   some_.clear();
-  collect(row_, near, some_);
-  if (!(sure + std::accumulate(some_.begin(), some_.end(), 0.0) > wanted)) return std::nullopt;
-  return selection_.reaching(some_, wanted, sure);
+  std::array<double, kLanes> sums{};
+  for (std::size_t word = 0; word < largest_.size(); ++word) {
+    const auto weights = word_of(row_, word);
+    add_at_least(weights, high, sums);
+    words[word] = at_least(weights, high);
+    collect(word, at_least(weights, low) & ~words[word]);
+  }
+  const double sure = std::accumulate(sums.begin(), sums.end(), 0.0);
+  if (!(sure < wanted * (1 - 2 * Selection<float>::kSlack))) return std::nullopt;
+  const double near = std::accumulate(some_.begin(), some_.end(), 0.0,
+                                      [](double sum, Key key) { return sum + weight_of(key); });
+  if (!(sure + near > wanted)) return std::nullopt;
+  some_.resize(reaching(some_, wanted * (1 - Selection<float>::kSlack) - sure));
+  for (const Key key : some_) mark_key(key, words);
+  return static_cast<float>(weight_of(*std::min_element(some_.begin(), some_.end())));
 }
 
 }  // namespace kvreplay

@@ -50,22 +50,24 @@ class NeededFinder {
   void mark(const NeededRule& rule, std::span<std::uint64_t> words);
 
  private:
-  using Rank = Selection<float>::Rank;
-  void mark_rank(std::span<std::uint64_t> words, Rank rank);
-  Rank top(std::uint32_t count);
-  Rank mass(double fraction);
-  std::optional<Rank> mass_near(float crossing, float reach, double wanted);
-  std::span<std::uint64_t> scratch(std::size_t words) {
-    bits_.resize(words);
-    return bits_;
-  }
+  /// A weight and its token in one number: of these the largest are needed first, of equals the
+  /// newest.
+  using Key = std::uint64_t;
+  void mark_top(std::uint32_t count, std::span<std::uint64_t> words);
+  void mark_mass(double fraction, std::span<std::uint64_t> words);
+  /// The smallest weight of the set, where that is within a factor of `reach` of `crossing`.
+  std::optional<float> mark_mass_near(float crossing, float reach, double wanted,
+                                      std::span<std::uint64_t> words);
+  /// Of many weights, the equals of `rank` and all above.
+  void mark_rank(Selection<float>::Rank rank, std::span<std::uint64_t> words);
+  void collect(std::size_t word, std::uint64_t bits);
 
   Encoding encoding_;
   std::span<const float> row_;
   double sum_ = 0;
   std::vector<float> largest_;  // of every 64 tokens of the row
-  std::vector<float> some_;     // weights that are looked into
-  std::vector<std::uint64_t> bits_;
+  std::vector<float> scratch_;
+  std::vector<Key> some_;                            // that are looked into
   std::vector<std::pair<double, float>> crossings_;  // by fraction: the last row's smallest needed
   Selection<float> selection_;
 };
