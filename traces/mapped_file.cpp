@@ -1,6 +1,7 @@
 #include "traces/mapped_file.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
@@ -29,6 +30,23 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
 MappedFile::~MappedFile() {
   // munmap takes a pointer to non-const but does not write through it.
   if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void MappedFile::fetch(std::span<const std::byte> some) const {
+  advise(some, MADV_WILLNEED);
+}
+
+void MappedFile::release(std::span<const std::byte> some) const {
+  advise(some, MADV_DONTNEED);
+}
+
+// What the system makes of advice does not change what is read, nor does it matter if it fails.
+void MappedFile::advise(std::span<const std::byte> some, int advice) const {
+  if (some.empty()) return;
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto first = static_cast<std::size_t>(some.data() - bytes_.data());
+  const std::size_t begin = first / page * page;
+  madvise(const_cast<std::byte*>(bytes_.data()) + begin, first + some.size() - begin, advice);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}

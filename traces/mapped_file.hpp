@@ -17,7 +17,14 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  /// Asks for some of the bytes to be fetched meanwhile.
+  void fetch(std::span<const std::byte> some) const;
+  /// Gives back the memory of some of the bytes, which can be read again as before.
+  void release(std::span<const std::byte> some) const;
+
  private:
+  void advise(std::span<const std::byte> some, int advice) const;
+
   std::span<const std::byte> bytes_;
 };
 

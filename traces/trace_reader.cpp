@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "traces/attention_rows.hpp"
 #include "traces/encoding.hpp"
@@ -20,6 +23,9 @@ namespace {
 
 constexpr std::uint64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kUint32 = std::numeric_limits<std::uint32_t>::max();
+
+constexpr std::size_t kTogether = std::size_t{8} << 20;  // bytes: more than a replay has in use
+constexpr std::size_t kAdvance = std::size_t{64} << 10;  // for fewer bytes no call of the system
 
 /// The place of row i, padding included, in rows `range` laid out by RowLayout.
 std::span<float> row_in(std::span<float> rows, RowRange range, std::uint32_t i) {
@@ -55,6 +61,13 @@ struct TraceReader::State {
     Floats value_norms;
   };
 
+  /// What a thread has at hand of the mapping.
+  struct Reading {
+    std::uint32_t first_row = 0;
+    std::size_t bytes = 0;
+    std::vector<std::span<const std::byte>> pieces;
+  };
+
   std::filesystem::path path;
   TraceInfo info;
   bool complete = false;
@@ -64,9 +77,31 @@ struct TraceReader::State {
   std::vector<Layer> layers;
   std::vector<std::uint32_t> kv_slots;  // by head slot
   mutable std::mutex hdf5_lock;
+  mutable std::mutex reading_lock;
+  mutable std::map<std::thread::id, Reading> reading;  // where rows are mapped
 
   explicit State(const std::filesystem::path& from)
       : path(from), file(hdf5::File::open(from)), mapping(from) {}
+
+  /// A thread asks for rows from `first_row` on that lie at `now` among those of their layer. Those
+  /// of other heads at the same place it may use together with them; what it had before it gives
+  /// back, so that a replay holds little of a trace at a time. As much behind `now` is fetched.
+  void advance(std::span<const std::byte> rows, std::uint32_t first_row,
+               std::span<const std::byte> now) const {
+    Reading& mine = [&]() -> Reading& {
+      const std::scoped_lock lock(reading_lock);
+      return reading[std::this_thread::get_id()];
+    }();
+    if (mine.first_row != first_row || mine.bytes + now.size() > kTogether) {
+      for (const auto& piece : mine.pieces) mapping.release(piece);
+      mine = {first_row, 0, {}};
+    }
+    mine.pieces.push_back(now);
+    mine.bytes += now.size();
+    const auto behind =
+        rows.subspan(static_cast<std::size_t>(now.data() - rows.data()) + now.size());
+    mapping.fetch(behind.first(std::min(behind.size(), now.size())));
+  }
 
   [[noreturn]] void fail(const std::string& object, const std::string& what) const {
     throw InputError(path.string() + (object.empty() ? "" : ":") + object + ": " + what);
@@ -316,8 +351,12 @@ std::span<const std::byte> TraceReader::stored_rows(HeadSlot slot, RowRange rang
   const std::uint64_t width = bytes_per_value(state_->info.encoding);
   const std::uint64_t column = sampling.offset(range.first);
   const std::uint64_t values = sampling.values(range);
-  if (!rows.mapped.empty())
-    return rows.mapped.subspan((slot.head * rows.head_values + column) * width, values * width);
+  if (!rows.mapped.empty()) {
+    const auto bytes =
+        rows.mapped.subspan((slot.head * rows.head_values + column) * width, values * width);
+    if (bytes.size() >= kAdvance) state_->advance(rows.mapped, range.first, bytes);
+    return bytes;
+  }
   scratch.resize(values * width);
   if (values == 0) return scratch;
   const std::scoped_lock lock(state_->hdf5_lock);
