@@ -47,15 +47,17 @@ bool BudgetLanes::serve(const ReplayPlan& plan, const CellPlan& cell) {
       std::all_of(plan.units.begin(), plan.units.end(),
                   [](const UnitPlan& unit) { return unit.heads.size() == 1; });
   const auto& rule = cell.traits.lowest_leaves;
-  return rule && rule->by == LowestLeaves::By::sum && single_heads && cell.unit_tokens.empty() &&
-         plan.sampling.all() && full_rows(plan, cell.traits) == 0 && !plan.only_visible &&
-         !plan.values && !plan.unions && !plan.cost;
+  using By = LowestLeaves::By;
+  return rule && (rule->by == By::sum || rule->by == By::last_weight) && single_heads &&
+         cell.unit_tokens.empty() && plan.sampling.all() && full_rows(plan, cell.traits) == 0 &&
+         !plan.only_visible && !plan.values && !plan.unions && !plan.cost;
 }
 
 BudgetLanes::Lane::Lane(const ReplayPlan& plan, std::size_t number)
     : cell(number),
       capacity(plan.cells[number].traits.capacity),
       rule(plan.cells[number].traits.lowest_leaves.value()),
+      sums(rule.by == LowestLeaves::By::sum),
       renormalised(plan.cells[number].traits.rows == RowForm::renormalised),
       holds_all(kvreplay::holds_all(plan, plan.cells[number].traits)),
       samples(plan, plan.cells[number]),
@@ -94,7 +96,7 @@ void BudgetLanes::step_tile(RowRange rows, const RowViews& views, const AfterSte
   }
   sum_held(rows, views);
   for (Lane& lane : lanes_) {
-    if (lane.filled) enter_contenders(lane, rows.first, 0);
+    if (has_scores(lane)) enter_contenders(lane, rows.first, 0);
   }
   // Lane by lane within a row: what one waits for the next one does not.
   for (std::uint32_t i = rows.first; i < rows.last; ++i) {
@@ -128,6 +130,7 @@ void BudgetLanes::fill(Lane& lane, std::uint32_t first) const {
   lane.held.clear(plan_.tokens);
   for (std::uint32_t token = 0; token < first; ++token) lane.held.set(token);
   lane.token_sum = std::uint64_t{first} * (first - 1) / 2;
+  if (!lane.sums) return;
   lane.scores = unevicted_[lane.renormalised ? 1 : 0];
   lane.scales.fill(0);
   choose_contenders(lane, first - std::min(lane.rule.recent, first));
@@ -167,8 +170,7 @@ double BudgetLanes::visible_sum(const Lane& lane, std::uint32_t i, std::uint32_t
   return total(partial.data());
 }
 
-void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row,
-                            const RowView& view) const {
+void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view) {
   CellSamples& samples = lane.samples;
   samples.begin(i);
   lane.evicted.reset();
@@ -194,7 +196,7 @@ void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row,
     if (!(sum > 0)) ++lane.zero_mass_rows;
     lane.scales[row] = sum > 0 ? 1 / sum : 0;
   }
-  lane.contenders.add_row(kernels_, row, lane.scales[row]);
+  if (has_scores(lane)) lane.contenders.add_row(kernels_, row, lane.scales[row]);
   const std::uint32_t visible = lane.size;
   if (lane.size > lane.capacity) evict(lane, i, row);
   if (!samples.measured()) return;
@@ -202,27 +204,53 @@ void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row,
   samples.add_set(i, lane.size, lane.token_sum, visible, held_before == 0 ? 0 : left / held_before);
 }
 
-void BudgetLanes::evict(Lane& lane, std::uint32_t i, std::uint32_t row) const {
-  Contenders& contenders = lane.contenders;
-  if (!contenders.certain()) {
-    choose_contenders(lane, i + 1 - lane.rule.recent);
-    if (contenders.empty()) {
-      throw std::logic_error("policy " + full_name(plan_.cells[lane.cell]) +
-                             " has no token that may leave at step " + std::to_string(i));
-    }
-    enter_contenders(lane, i - row, row + 1);
-    contenders.add_row(kernels_, row, 0);
-  }
-  const std::uint32_t token = contenders.lowest();
-  contenders.drop_lowest();
+void BudgetLanes::evict(Lane& lane, std::uint32_t i, std::uint32_t row) {
+  const std::uint32_t token = lane.sums ? lowest_sum(lane, i, row) : lowest_weight(lane, i, row);
   lane.held.reset(token);
   --lane.size;
   lane.token_sum -= token;
   lane.evicted = token;
   if (lane.samples.counts()) lane.samples.evicted(i, token);
+  const double* const weights =
+      tile_.data() + token / kWordTokens * kTileWord + token % kWordTokens;
   for (std::uint32_t later = row + 1; later < kTileRows; ++later) {
-    lane.visible_sums[later] -= contenders.weight_of_lowest(later);
+    lane.visible_sums[later] -= weights[later * kWordTokens];
   }
+}
+
+std::uint32_t BudgetLanes::lowest_sum(Lane& lane, std::uint32_t i, std::uint32_t row) const {
+  Contenders& contenders = lane.contenders;
+  if (!contenders.certain()) {
+    choose_contenders(lane, i + 1 - lane.rule.recent);
+    if (contenders.empty()) none_may_leave(lane, i);
+    enter_contenders(lane, i - row, row + 1);
+    contenders.add_row(kernels_, row, 0);
+  }
+  return contenders.take_lowest();
+}
+
+std::uint32_t BudgetLanes::lowest_weight(const Lane& lane, std::uint32_t i, std::uint32_t row) {
+  const std::uint32_t candidates = i + 1 - lane.rule.recent;
+  eligible_.resize(words_of(candidates));
+  for (std::size_t word = 0; word < eligible_.size(); ++word) {
+    eligible_[word] = may_leave(lane, word, candidates);
+  }
+  const std::size_t token =
+      kernels_.find_lowest(tile_.data() + row * kWordTokens, eligible_.data(), eligible_.size());
+  if (token >= candidates) none_may_leave(lane, i);
+  return static_cast<std::uint32_t>(token);
+}
+
+std::uint64_t BudgetLanes::may_leave(const Lane& lane, std::size_t word,
+                                     std::uint32_t candidates) const {
+  const std::size_t token = word * kWordTokens;
+  return lane.held.words()[word] & low_bits(less(candidates, token)) &
+         ~low_bits(less(lane.rule.sinks, token));
+}
+
+void BudgetLanes::none_may_leave(const Lane& lane, std::uint32_t i) const {
+  throw std::logic_error("policy " + full_name(plan_.cells[lane.cell]) +
+                         " has no token that may leave at step " + std::to_string(i));
 }
 
 void BudgetLanes::add_rows(Lane& lane, std::size_t first, std::size_t last,
@@ -234,9 +262,9 @@ void BudgetLanes::add_rows(Lane& lane, std::size_t first, std::size_t last,
                     lane.contenders.bound(), scores, below.data());
   for (std::size_t word = 0; word < held.size(); ++word) {
     const std::size_t token = (first + word) * kWordTokens;
-    const std::uint64_t bits = below[word] & held[word] & low_bits(less(candidates, token)) &
-                               ~low_bits(less(lane.rule.sinks, token));
-    lane.contenders.take(static_cast<std::uint32_t>(token), bits, scores + word * kWordTokens);
+    lane.contenders.take(static_cast<std::uint32_t>(token),
+                         below[word] & may_leave(lane, first + word, candidates),
+                         scores + word * kWordTokens);
   }
 }
 
@@ -264,15 +292,15 @@ void BudgetLanes::end_tile(RowRange rows, const RowViews& views) {
     return rows.last - std::min(lane.rule.recent, rows.last);
   };
   for (Lane& lane : lanes_) {
-    if (lane.filled) lane.contenders.choose(lane.contenders.next_bound());
+    if (has_scores(lane)) lane.contenders.choose(lane.contenders.next_bound());
   }
   for_each_chunk(words_of(rows.last), [&](std::size_t first, std::size_t last) {
     for (Lane& lane : lanes_) {
-      if (lane.filled) add_rows(lane, first, last, candidates(lane));
+      if (has_scores(lane)) add_rows(lane, first, last, candidates(lane));
     }
   });
   for (Lane& lane : lanes_) {
-    if (!lane.filled) continue;
+    if (!has_scores(lane)) continue;
     lane.scales.fill(0);
     if (!lane.contenders.settle()) choose_contenders(lane, candidates(lane));
   }
@@ -281,7 +309,7 @@ void BudgetLanes::end_tile(RowRange rows, const RowViews& views) {
 
 void BudgetLanes::add_unevicted(RowRange rows, const RowViews& views, bool renormalised) {
   if (std::none_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
-        return !lane.filled && lane.renormalised == renormalised;
+        return !lane.filled && lane.sums && lane.renormalised == renormalised;
       })) {
     return;
   }

@@ -1,10 +1,12 @@
-// Replays many budgets of the policies that go by the lowest sum (policies/policy.hpp,
-// LowestLeaves) on one head, a few rows at a time: each row is loaded once for all of them.
+// Replays many budgets of the policies that go by the lowest sum or the lowest weight in the last
+// row (policies/policy.hpp, LowestLeaves) on one head, a few rows at a time: each row is loaded
+// once for all of them.
 //
 // A lane is one cell. Rows come in tiles of eight. At the start of a tile every lane sums all eight
 // over what it holds; of what it evicts within the tile it takes the weights out of the later sums.
 // What leaves within a tile is found among the lowest scores at its start, the contenders: only
-// these are brought up to each row, all others at the tile's end.
+// these are brought up to each row, all others at the tile's end. A lane that goes by the last row
+// has no scores and looks for the lowest weight in each.
 // Until its cache is full a lane has lost nothing, and all have the same scores: those are computed
 // once.
 #pragma once
@@ -29,8 +31,9 @@ namespace kvreplay {
 
 class BudgetLanes {
  public:
-  /// Whether a cell can be a lane: its policy goes by the lowest sum, over single heads of which
-  /// all rows are held and nothing is measured that takes the policy or the weights of its tokens.
+  /// Whether a cell can be a lane: its policy goes by the lowest sum or last weight, over single
+  /// heads of which all rows are held and nothing is measured that takes the policy or the weights
+  /// of its tokens.
   static bool serve(const ReplayPlan& plan, const CellPlan& cell);
 
   /// `cells` are numbers of cells of the plan that serve; the plan outlives the lanes.
@@ -68,6 +71,7 @@ class BudgetLanes {
     std::size_t cell;
     std::uint32_t capacity;
     LowestLeaves rule;
+    bool sums;  // it has scores
     bool renormalised;
     bool holds_all;  // then nobody asks what its rows would come to
     CellSamples samples;
@@ -87,14 +91,21 @@ class BudgetLanes {
     Contenders contenders = {};
   };
 
+  static bool has_scores(const Lane& lane) { return lane.filled && lane.sums; }
   void step_tile(RowRange rows, const RowViews& views, const AfterStep& after);
   void load_tile(RowRange rows, const RowViews& views, std::size_t first, std::size_t last);
   void fill(Lane& lane, std::uint32_t first) const;
   void sum_held(RowRange rows, const RowViews& views);
-  void step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view) const;
+  void step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view);
   double visible_sum(const Lane& lane, std::uint32_t i, std::uint32_t row,
                      const RowView& view) const;
-  void evict(Lane& lane, std::uint32_t i, std::uint32_t row) const;
+  void evict(Lane& lane, std::uint32_t i, std::uint32_t row);
+  /// The token that leaves: of the lowest score, of the lowest weight.
+  std::uint32_t lowest_sum(Lane& lane, std::uint32_t i, std::uint32_t row) const;
+  std::uint32_t lowest_weight(const Lane& lane, std::uint32_t i, std::uint32_t row);
+  [[noreturn]] void none_may_leave(const Lane& lane, std::uint32_t i) const;
+  /// The tokens of a word below `candidates` that may leave.
+  std::uint64_t may_leave(const Lane& lane, std::size_t word, std::uint32_t candidates) const;
   /// Adds rows to the scores of the words `first` to `last` - 1; contenders are chosen among the
   /// tokens below `candidates`.
   void add_rows(Lane& lane, std::size_t first, std::size_t last, std::uint32_t candidates) const;
@@ -109,6 +120,7 @@ class BudgetLanes {
   const LaneKernels& kernels_;
   std::vector<Lane> lanes_;
   Aligned<double> tile_;                      // see LaneKernels
+  std::vector<std::uint64_t> eligible_;       // scratch
   std::array<Aligned<double>, 2> unevicted_;  // scores of raw and renormalised rows if nothing left
 };
 

@@ -35,9 +35,11 @@ class Contenders {
   /// False: one that is not here may be as low as the lowest.
   bool certain() const;
   bool empty() const { return size_ == 0; }  ///< but for those that entered
-  std::uint32_t lowest() const { return tokens_[lowest_]; }
-  double weight_of_lowest(std::uint32_t row) const { return weights_[row][lowest_]; }
-  void drop_lowest() { scores_[lowest_] = kNever; }
+  /// The token of the lowest, which is none of them any more.
+  std::uint32_t take_lowest() {
+    scores_[lowest_] = kNever;
+    return tokens_[lowest_];
+  }
 
   /// About as many candidates as are wanted should be below this bound at the end of the tile.
   double next_bound() const;

@@ -34,6 +34,10 @@ struct LaneKernels {
   std::size_t (*add_and_find)(const double* weights, double scale, std::size_t count,
                               std::size_t eligible, double* scores);
 
+  /// The token of the lowest weight among those of one row of the tile that are held, of equals the
+  /// first; `row` is its place in the tile's first word. At least one is held.
+  std::size_t (*find_lowest)(const double* row, const std::uint64_t* held, std::size_t words);
+
   const char* name;  ///< "AVX-512"
 };
 

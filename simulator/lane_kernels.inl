@@ -54,6 +54,12 @@ Numbers least_of(Numbers numbers) {
   return lower_of_turned<1>(numbers);
 }
 
+/// The first of the places at which the least element is.
+inline std::size_t first_of_least(Vector numbers, Bits where) {
+  const Vector least = least_of(numbers);
+  return static_cast<std::size_t>(least_of(numbers == least ? where : Bits{} + kNowhere)[0]);
+}
+
 /// The bits that any element has.
 inline std::uint64_t any_of(Bits bits) {
   if constexpr (kWidth == 8) bits |= turned<4>(bits);
@@ -128,6 +134,24 @@ std::size_t add_and_find(const double* weights, double scale, std::size_t count,
     where = lower ? place : where;
     least = lower ? score : least;
   }
-  const Vector lowest = least_of(least);
-  return static_cast<std::size_t>(least_of(least == lowest ? where : Bits{} + kNowhere)[0]);
+  return first_of_least(least, where);
+}
+
+std::size_t find_lowest(const double* row, const std::uint64_t* held, std::size_t words) {
+  const Bits bit = (Bits{} + 1) << places();
+  Vector least = all(__builtin_inf());
+  Bits where = Bits{} + kNowhere;
+  for (std::size_t word = 0; word < words; ++word) {
+    for_each_group(held[word], [&](std::uint32_t token) {
+      const Bits group = Bits{} + static_cast<long long>(held[word] >> token);
+      for (std::uint32_t part = 0; part < kGroup; part += kWidth) {
+        const Vector weights = at(row + word * kTileWord + token + part);
+        const Vector here = (group & bit << part) != 0 ? weights : all(__builtin_inf());
+        const auto first = static_cast<long long>(word * kWordTokens + token + part);
+        where = here < least ? places() + first : where;
+        least = here < least ? here : least;
+      }
+    });
+  }
+  return first_of_least(least, where);
 }

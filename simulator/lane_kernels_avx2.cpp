@@ -10,7 +10,7 @@ constexpr std::uint32_t kWidth = 4;
 
 }  // namespace
 
-const LaneKernels avx2_lane_kernels = {&add_held, &add_rows, &add_and_find, "AVX2"};
+const LaneKernels avx2_lane_kernels = {&add_held, &add_rows, &add_and_find, &find_lowest, "AVX2"};
 
 }  // namespace kvreplay
 

@@ -12,7 +12,7 @@ namespace {
 
 const std::string policies =
     "h2o,h2o:rows=raw,h2o-figure,h2o:heavy=0,h2o:recent=1,sinks:0.3+recent:0.3+heavy,sinks:0.5+"
-    "heavy:rows=raw";
+    "heavy:rows=raw,tova,tova:recent=0.4,sinks:0.3+last";
 
 /// Some of 1..n, among them 1, n - 1 and n.
 std::string budgets_of(int n) {
@@ -162,7 +162,7 @@ TEST_CASE("a replay takes together what it can and no more") {
   };
   CHECK(serve(request_for("h2o", "10")));
   for (const std::string other :
-       {"tova", "h2o-mean", "h2o-literal", "h2o:precision=fp16", "h2o:h=log", "h2o:evict=before",
+       {"h2o-mean", "h2o-literal", "h2o:precision=fp16", "h2o:h=log", "h2o:evict=before",
         "h2o:score=max", "strided:2+heavy", "local", "topk-row"}) {
     INFO(other);
     CHECK_FALSE(serve(request_for(other, "10")));
