@@ -46,8 +46,8 @@ class Contenders {
 
  private:
   static constexpr std::size_t kFewest = kTileRows;  // as many as leave within a tile
-  static constexpr std::size_t kWanted = 2 * kTileRows;
-  static constexpr std::size_t kMost = 6 * kTileRows;
+  static constexpr std::size_t kWanted = 2 * kFewest;
+  static constexpr std::size_t kMost = 6 * kFewest;
   static constexpr std::size_t kPlaces = kMost + kTileRows;
 
   void keep_lowest(std::size_t count);

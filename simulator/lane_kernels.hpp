@@ -8,12 +8,11 @@
 
 namespace kvreplay {
 
-constexpr std::uint32_t kTileRows = 8;  ///< rows that are replayed together
-constexpr std::uint32_t kWordTokens =
-    64;  ///< tokens of a word of bits: as many scores are one piece
+constexpr std::uint32_t kTileRows = 8;   ///< rows that are replayed together
+constexpr std::size_t kWordTokens = 64;  ///< tokens of a word of bits: as many scores are one piece
 /// A tile holds its rows as doubles, word by word of tokens: weight j of row r is at
 /// tile[(j / 64 * 8 + r) * 64 + j % 64], 0 where j > r's own token and in rows that there are not.
-constexpr std::size_t kTileWord = std::size_t{kTileRows} * kWordTokens;
+constexpr std::size_t kTileWord = kTileRows * kWordTokens;
 
 /// Tiles, scores, weights and sums are aligned to 64 bytes, no number is NaN. Tile, `held`, scores
 /// and `below` begin at the same word of tokens; of `held` and `below` token j is bit j % 64 of
