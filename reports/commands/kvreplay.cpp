@@ -119,6 +119,11 @@ std::vector<Command> all_commands() {
   commands.push_back(optimum_command());
   commands.push_back(analyze_theory_command());
   commands.push_back(analyze_powerlaw_command());
+  commands.push_back(analyze_sinks_command());
+  commands.push_back(analyze_sparsity_command());
+  commands.push_back(analyze_persistence_command());
+  commands.push_back(analyze_overlap_command());
+  commands.push_back(analyze_entropy_command());
   commands.push_back(report_command());
   commands.push_back(policies_command());
   commands.push_back(trace_info_command());

@@ -1,0 +1,65 @@
+#include "reports/attention/head_rows.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "simulator/pooled_rows.hpp"
+
+namespace kvreplay::attention {
+
+std::optional<std::uint64_t> HeadRows::each(const UnitPlan& head,
+                                            const std::function<bool()>& stopped,
+                                            const std::function<void(const Row&)>& use) {
+  const auto& held = plan_.sampling;
+  std::uint64_t empty = 0;
+  for (std::uint32_t next = held.next(0); next < plan_.tokens;) {
+    if (stopped()) return std::nullopt;
+    const RowRange slab = rows_from(next, plan_.tokens, kSlabValues);
+    const auto values = source_.rows(head.heads[0], slab, scratch_);
+    for (std::uint32_t i = next; i < slab.last; i += held.every) {
+      const auto offset = RowLayout::offset(i) - RowLayout::offset(slab.first);
+      const auto weights = values.subspan(offset, i + std::size_t{1});
+      const double sum = sum_of_row(plan_, head, 0, i, weights);
+      if (sum > 0) {
+        use({i, weights, sum});
+      } else {
+        ++empty;
+      }
+    }
+    next = held.next(slab.last);
+  }
+  return empty;
+}
+
+bool each_head(const RowSource& source, const ReplayPlan& plan, unsigned threads,
+               const RunControl& control, const LookAtHead& look) {
+  const std::size_t heads = plan.units.size();
+  std::atomic<std::size_t> next_head{0};
+  std::atomic<bool> failed{false};
+  const auto stopped = [&] { return failed.load(std::memory_order_relaxed) || control.stopped(); };
+  std::mutex mutex;
+  std::map<std::size_t, HandOver> waiting;  // for heads before them
+  std::size_t handed_over = 0;
+  std::uint64_t done = 0;
+  const auto work = [&] {
+    HeadRows rows(source, plan);
+    for (std::size_t at = next_head++; at < heads && !stopped(); at = next_head++) {
+      auto hand_over = look(plan.units[at], rows, stopped);
+      if (!hand_over) continue;
+      const std::scoped_lock lock(mutex);
+      waiting.emplace(at, std::move(hand_over));
+      for (auto first = waiting.begin(); first != waiting.end() && first->first == handed_over;
+           first = waiting.erase(first), ++handed_over) {
+        first->second();
+      }
+      control.report("heads", ++done, heads);
+    }
+  };
+  on_threads(std::min<std::size_t>(threads, heads), failed, work);
+  for (const auto& [at, hand_over] : waiting) hand_over();  // some before them were stopped
+  return done == heads;
+}
+
+}  // namespace kvreplay::attention

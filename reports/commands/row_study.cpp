@@ -1,0 +1,172 @@
+#include "reports/commands/row_study.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/index_list.hpp"
+#include "reports/commands/option_text.hpp"
+#include "reports/commands/whole_number.hpp"
+#include "reports/text_table.hpp"
+#include "simulator/csv.hpp"
+#include "traces/errors.hpp"
+
+namespace kvreplay::commands {
+namespace {
+
+ReplayPlan plan_of(const po::variables_map& options, const TraceInfo& info) {
+  ReplayRequest request;
+  // Of the plan only the heads are used; a policy that keeps all has a plan on every trace.
+  request.policies = parse_policies("full");
+  request.budgets = parse_budgets("100%");
+  request.steps = Steps::all;
+  if (const auto layers = text_option(options, "layers")) {
+    request.layers = parse_index_list("--layers", *layers, info.model_layers);
+  }
+  if (const auto heads = text_option(options, "heads")) {
+    request.heads = parse_index_list("--heads", *heads, info.model_heads);
+  }
+  const auto path = std::filesystem::path(options["trace"].as<std::string>());
+  return plan_replay(info, in_utf8(path.filename().string()), request);
+}
+
+/// The layers of the plan whose queries see a window only.
+std::vector<std::uint32_t> windowed_layers(const ReplayPlan& plan, const TraceInfo& info) {
+  std::set<std::uint32_t> layers;
+  for (const auto& unit : plan.units) {
+    if (info.attention[unit.heads[0].layer].window > 0) layers.insert(unit.layer);
+  }
+  return {layers.begin(), layers.end()};
+}
+
+std::string heads_in_words(std::size_t heads) {
+  return grouped(heads) + (heads == 1 ? " head" : " heads");
+}
+
+}  // namespace
+
+void add_row_study_options(Command& command) {
+  auto add = command.options.add_options();
+  add("trace", po::value<std::string>()->required()->value_name("T.h5"),
+      "trace, also without the option's name");
+  add("layers", po::value<std::string>()->value_name("LIST"), "only these layers, e.g. 0,3-5");
+  add("heads", po::value<std::string>()->value_name("LIST"), "only these query heads");
+  add("threads",
+      whole_number(1U, 1024U)
+          ->default_value(std::max(1U, std::thread::hardware_concurrency()))
+          ->value_name("N"),
+      "threads");
+  add("csv", po::value<std::string>()->value_name("FILE"), "what was found, down to heads, as CSV");
+  add("overwrite", po::bool_switch(), "replace output files that exist");
+  add("incomplete", po::bool_switch(), "take the whole rows of an unfinished trace");
+  command.usage = "T.h5 [OPTIONS]";
+  command.positional.add("trace", 1);
+  command.operand = "a trace (T.h5)";
+}
+
+double share_option(const po::variables_map& options, const char* name) {
+  const double share = options[name].as<double>();
+  if (share > 0 && share <= 1) return share;
+  throw std::invalid_argument(std::string("--") + name + " must be above 0 and at most 1");
+}
+
+RowStudy::RowStudy(const po::variables_map& options)
+    : reader_(options["trace"].as<std::string>(),
+              options["incomplete"].as<bool>() ? Incomplete::take_whole_rows : Incomplete::refuse),
+      plan_(plan_of(options, reader_.info())),
+      threads_(options["threads"].as<unsigned>()),
+      csv_(text_option(options, "csv")) {
+  if (!csv_) return;
+  distinct_paths({{"the trace", reader_.path()}}, {{"--csv", *csv_}});
+  files_.claim(*csv_, options["overwrite"].as<bool>());
+}
+
+void RowStudy::need_every_row(const std::string& why) const {
+  if (plan_.sampling.all()) return;
+  throw std::invalid_argument(plan_.trace + " holds only " + in_words(plan_.sampling) + ", and " +
+                              why + "; capture without --rows-from and --rows-every");
+}
+
+std::uint32_t RowStudy::least_row(const po::variables_map& options) const {
+  const auto least = options["least-row"].as<std::uint32_t>();
+  const auto longest = plan_.sampling.next(plan_.tokens) - plan_.sampling.every + 1;
+  if (least <= longest) return least;
+  throw std::invalid_argument("--least-row " + std::to_string(least) + " leaves no row of " +
+                              plan_.trace + ", whose longest has " + std::to_string(longest) +
+                              (longest == 1 ? " token" : " tokens"));
+}
+
+void RowStudy::begin(const std::string& definition) {
+  const auto& sampling = plan_.sampling;
+  std::cout << plan_.trace << ": " << heads_in_words(plan_.units.size()) << ", "
+            << grouped(plan_.tokens) << (plan_.tokens == 1 ? " token" : " tokens")
+            << (sampling.all() ? "" : ", only " + in_words(sampling)) << ", " << threads_
+            << (threads_ == 1 ? " thread" : " threads") << "\n"
+            << wrapped("  ", definition);
+  const auto windowed = windowed_layers(plan_, reader_.info());
+  if (!windowed.empty()) {
+    std::cout << wrapped("  ", "Queries of layers " + index_ranges(windowed) +
+                                   " see a window only; what is outside counts as weights of 0, "
+                                   "and rows of even weights are over all tokens there too.");
+  }
+  std::cout << std::flush;
+}
+
+void RowStudy::found(Index layer, Index head, const std::vector<std::string>& fields,
+                     std::string_view quantity, double value) {
+  if (!csv_) return;
+  csv::append_text(lines_, plan_.trace);
+  lines_ += ',';
+  if (layer) csv::append_number(lines_, *layer);
+  lines_ += ',';
+  if (head) csv::append_number(lines_, *head);
+  lines_ += ',';
+  for (const auto& field : fields) {
+    csv::append_text(lines_, field);
+    lines_ += ',';
+  }
+  lines_ += quantity;
+  lines_ += ',';
+  csv::append_number(lines_, value);
+  lines_ += '\n';
+}
+
+void RowStudy::write(const std::string& columns) {
+  if (heads_done_ == 0) throw Interrupted("interrupted before any head was done");
+  const bool whole = heads_done_ == plan_.units.size();
+  if (csv_) {
+    files_.write(*csv_, [&](OutputFile& file) {
+      file.write("trace,layer,head," + columns + (columns.empty() ? "" : ",") + "quantity,value\n");
+      file.write(lines_);
+      file.finish(whole);
+    });
+  }
+  if (!whole) std::cout << "\npartial: over what is done, " << heads_in_words(heads_done_) << "\n";
+  if (empty_rows_ > 0) {
+    std::cout << "\n"
+              << wrapped("  ", grouped(empty_rows_) +
+                                   (empty_rows_ == 1 ? " row gives" : " rows give") +
+                                   " nothing (all weights are 0) and count nowhere.");
+  }
+}
+
+void RowStudy::end() const {
+  const std::size_t all = plan_.units.size();
+  const bool whole = heads_done_ == all;
+  std::string kept;
+  for (const auto& name : files_.written()) {
+    kept = whole ? name : partial_of(name).string();
+    std::cout << "wrote " << kept << "\n";
+  }
+  if (!whole) {
+    throw Interrupted("interrupted; " + grouped(heads_done_) + " of " + heads_in_words(all) +
+                      " are done" + (kept.empty() ? "" : "; kept as " + kept) +
+                      (files_.faults().empty() ? "" : "; " + files_.faults()));
+  }
+  if (!files_.faults().empty()) throw OutputError(files_.faults());
+}
+
+}  // namespace kvreplay::commands

@@ -1,0 +1,74 @@
+// What the commands that study the rows of a trace have in common: their options, the trace, the
+// file of what was found, and the end of a run that was interrupted.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/attention/head_rows.hpp"
+#include "reports/commands/command.hpp"
+#include "reports/commands/output_files.hpp"
+#include "simulator/plan.hpp"
+#include "traces/trace_reader.hpp"
+
+namespace kvreplay::commands {
+
+/// The command's own options come before them.
+void add_row_study_options(Command& command);
+
+/// An option that is a share above 0 and at most 1. Throws std::invalid_argument naming it.
+double share_option(const po::variables_map& options, const char* name);
+
+/// Of a layer or head; none: over all of them.
+using Index = std::optional<std::uint32_t>;
+
+class RowStudy {
+ public:
+  /// Opens the trace and takes the name of the file to come. Throws as TraceReader, plan_replay()
+  /// and OutputFiles do.
+  explicit RowStudy(const po::variables_map& options);
+
+  const ReplayPlan& plan() const { return plan_; }
+
+  /// Throws std::invalid_argument, with `why` ("sinks are of every row"), where the trace holds
+  /// some rows only.
+  void need_every_row(const std::string& why) const;
+  /// The option --least-row. Throws std::invalid_argument where no row is as long.
+  std::uint32_t least_row(const po::variables_map& options) const;
+  /// Prints what is looked at, and by which definition.
+  void begin(const std::string& definition);
+
+  /// As attention::study_heads(): take(layer, head, found).
+  template <class Begin, class Take>
+  void each_head(const Begin& begin, const RunControl& control, const Take& take) {
+    attention::study_heads(reader_, plan_, begin, threads_, control, [&](const auto& of) {
+      ++heads_done_;
+      empty_rows_ += of.empty_rows;
+      take(of.layer, of.head, of.found);
+    });
+  }
+
+  /// One number of the CSV; `fields` are in the command's own columns.
+  void found(Index layer, Index head, const std::vector<std::string>& fields,
+             std::string_view quantity, double value);
+  /// Writes the CSV, whose own columns are `columns` ("kind,item"), and says what is missing.
+  /// Throws Interrupted where no head is done.
+  void write(const std::string& columns = "");
+  /// Behind the tables: names the file. Throws Interrupted or OutputError where there is cause.
+  void end() const;
+
+ private:
+  TraceReader reader_;
+  ReplayPlan plan_;
+  unsigned threads_;
+  std::optional<std::string> csv_;
+  OutputFiles files_;
+  std::string lines_;
+  std::size_t heads_done_ = 0;
+  std::uint64_t empty_rows_ = 0;
+};
+
+}  // namespace kvreplay::commands
