@@ -84,9 +84,12 @@ std::string differing_settings(const json& here, const json& there, std::string_
     for (const auto& [name, value] : *settings) names.insert(name);
   }
   std::string text;
-  for (const auto& name : names) {
-    if (!differ(name, ours, theirs)) continue;
-    text += (text.empty() ? "" : ", ") + difference(name, ours, theirs);
+  // What was counted beside a number says least of why it differs, so it comes last.
+  for (const bool last : {false, true}) {
+    for (const auto& name : names) {
+      if (name.starts_with("needed ") != last || !differ(name, ours, theirs)) continue;
+      text += (text.empty() ? "" : ", ") + difference(name, ours, theirs);
+    }
   }
   return text;
 }
