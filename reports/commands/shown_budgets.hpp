@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "reports/shown_budgets.hpp"
 #include "simulator/plan.hpp"
 
 namespace kvreplay::commands {
@@ -12,9 +13,7 @@ namespace kvreplay::commands {
 /// Tokens and texts of all budgets of a plan, ascending.
 std::map<std::uint32_t, std::string> all_budgets(const ReplayPlan& plan);
 
-/// Of budgets by tokens, all up to 24; of more the first, the last and some between, each about as
-/// many times the one before.
-std::map<std::uint32_t, std::string> shown_of(const std::map<std::uint32_t, std::string>& all);
+/// Those of them that are printed.
 std::map<std::uint32_t, std::string> shown_budgets(const ReplayPlan& plan);
 
 }  // namespace kvreplay::commands
