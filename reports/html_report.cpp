@@ -105,10 +105,10 @@ std::string headline(const json& groups) {
   std::string out;
   for (const auto& group : groups) {
     out += "<div>";
-    for (const auto& sentence : group.at("headline")) {
-      // The answer is what a reader came for; the rest says what it is about.
-      out += &sentence == &group.at("headline").back() ? "<p class=\"answer\">" : "<p>";
-      out += escaped(sentence.get<std::string>()) + "</p>";
+    for (std::size_t i = 0; i < group.at("headline").size(); ++i) {
+      // What a reader came for follows what it is about.
+      out += i == 1 ? "<p class=\"answer\">" : "<p>";
+      out += escaped(group.at("headline")[i].get<std::string>()) + "</p>";
     }
     out += "</div>\n";
   }

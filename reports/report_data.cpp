@@ -11,10 +11,13 @@
 #include <tuple>
 #include <vector>
 
+#include "reports/bounded_cells.hpp"
 #include "reports/comparable.hpp"
 #include "reports/coverage.hpp"
+#include "reports/objectives.hpp"
 #include "reports/report_ranking.hpp"
 #include "reports/settings.hpp"
+#include "reports/shown_budgets.hpp"
 #include "reports/text_table.hpp"
 #include "traces/errors.hpp"
 
@@ -25,8 +28,12 @@ using nlohmann::json;
 
 struct Number {
   double value = 0;
-  std::size_t source = 0;  ///< which file it was read from first
+  std::size_t source = 0;   ///< which file it was read from first
+  std::uint64_t steps = 0;  ///< how many it is the mean of
 };
+
+// (layer, unit) -> mean; the unit is 0 at scope layer
+using Places = std::map<std::pair<std::uint32_t, std::uint32_t>, Number>;
 
 /// One policy with one set of parameters at one budget.
 struct Cell {
@@ -34,8 +41,17 @@ struct Cell {
   std::optional<std::uint64_t> samples;
   // metric -> statistic -> value over all layers and heads
   std::map<std::string, std::map<std::string, Number>> values;
-  // (layer, unit) -> mean loss; the unit is 0 at scope layer
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Number> map;
+  Places losses;
+  Places policy_losses;       // of those, the policy's own part
+  Places working_set_losses;  // and the rest
+  std::string unbounded;      // why no optimum of another file bounds it
+
+  Places* places_of(std::string_view metric) {
+    if (metric == "mass_loss") return &losses;
+    if (metric == "policy_loss") return &policy_losses;
+    if (metric == "working_set_loss") return &working_set_losses;
+    return nullptr;
+  }
 };
 
 struct Group {
@@ -45,7 +61,9 @@ struct Group {
   std::set<std::uint32_t> layers;
   std::set<std::uint32_t> units;
   std::map<std::uint32_t, std::set<std::string>> budgets;  // tokens -> as asked for
-  std::vector<std::string> policies;                       // in order of appearance
+  std::vector<std::string> policies;                       // by name, in order of appearance
+  std::map<std::string, std::string> bounds;               // by name, of those that are one
+  std::set<std::uint32_t> replayed;  // tokens of what is no optimum, which has all budgets at once
   // (policy, tokens) -> its variants, in order of appearance
   std::map<std::pair<std::string, std::uint32_t>, std::vector<Cell>> cells;
 };
@@ -104,21 +122,19 @@ void read_traces(const json& manifest, std::map<std::string, Trace>& traces) {
   }
 }
 
-/// The rule of each miss metric. Two of one metric cannot share a chart.
+/// The rule of each metric of needed tokens. Two of one metric cannot share a chart.
 json needed_sets(std::span<const ReportSource> sources, std::span<const json> manifests) {
   json needed = json::object();
   std::map<std::string, std::size_t> origins;
   for (std::size_t source = 0; source < manifests.size(); ++source) {
-    const auto rules = manifests[source].find("needed");
-    if (rules == manifests[source].end() || !rules->is_object()) continue;
-    for (const auto& [metric, rule] : rules->items()) {
+    for (const auto& [metric, rule] : needed_rules(manifests[source])) {
       const auto [origin, fresh] = origins.emplace(metric, source);
       if (fresh) needed[metric] = rule;
       if (needed[metric] == rule) continue;
-      throw std::invalid_argument(
-          sources[source].name + ": " + metric + " is of " + text_or_empty(*rules, metric) +
-          ", and in " + sources[origin->second].name + " of " + text_or_empty(needed, metric) +
-          "; each needs a report of its own");
+      throw std::invalid_argument(sources[source].name + ": " + metric + " is of " + rule +
+                                  ", and in " + sources[origin->second].name + " of " +
+                                  text_or_empty(needed, metric) +
+                                  "; each needs a report of its own");
     }
   }
   return needed;
@@ -166,20 +182,22 @@ class Collector {
  public:
   /// `manifests` by source.
   Collector(std::span<const ReportSource> sources, std::span<const json> manifests)
-      : sources_(sources), manifests_(manifests) {}
+      : sources_(sources), manifests_(manifests), bounded_(manifests.begin(), manifests.end()) {}
 
   void add(std::size_t source, const ResultRow& row) {
     const bool overall = !row.layer && !row.head;
     const bool in_map = row.layer && (row.head || row.scope == "layer") &&
-                        row.metric == "mass_loss" && row.statistic == "mean";
+                        row.metric.ends_with("_loss") && row.statistic == "mean";
     if (!overall && !in_map) return;
     Cell& cell = find(source, row);
     if (row.steps == 0 || !std::isfinite(row.value)) return;  // no step counts: nothing to show
     if (in_map) {
+      Places* places = cell.places_of(row.metric);
+      if (places == nullptr) return;
       const auto unit = row.head.value_or(0);
       group_->layers.insert(*row.layer);
       if (row.head) group_->units.insert(unit);
-      put(cell.map, std::pair(*row.layer, unit), source, row);
+      put(*places, std::pair(*row.layer, unit), source, row);
     } else {
       const std::string metric(row.metric);
       put(cell.values[metric], std::string(row.statistic), source, row);
@@ -189,12 +207,48 @@ class Collector {
     }
   }
 
+  /// Those of policies that attend the prompt in full are known as what their losses are held to.
+  void add_optima_of_prompts() {
+    for (auto& group : groups_) add_optimum_of_prompts(group);
+  }
+
   const std::vector<Group>& groups() const { return groups_; }
 
  private:
+  static void add_optimum_of_prompts(Group& group) {
+    const std::string name = "optimum, prompt in full";
+    std::map<std::uint32_t, Cell> cells;
+    for (const auto& [key, variants] : group.cells) {
+      const auto streaming = group.cells.find({"optimum", key.second});
+      if (streaming == group.cells.end()) continue;
+      const Number* other = mean_of(streaming->second.front(), "mass_loss");
+      for (const auto& cell : variants) {
+        const Number* least = mean_of(cell, "working_set_loss");
+        if (least == nullptr || other == nullptr) continue;
+        if (least->value == other->value && least->steps == other->steps) continue;
+        Cell& added = cells[key.second];
+        added.samples = least->steps;
+        added.values["mass_loss"]["mean"] = *least;
+        added.losses = cell.working_set_losses;
+      }
+    }
+    if (cells.empty()) return;
+    group.policies.push_back(name);
+    group.bounds[name] = "optimum";
+    for (auto& [tokens, cell] : cells) group.cells[{name, tokens}].push_back(std::move(cell));
+  }
+
+  static const Number* mean_of(const Cell& cell, const std::string& metric) {
+    const auto values = cell.values.find(metric);
+    if (values == cell.values.end()) return nullptr;
+    const auto mean = values->second.find("mean");
+    return mean == values->second.end() ? nullptr : &mean->second;
+  }
+
   template <typename Values, typename Key>
   void put(Values& values, Key&& key, std::size_t source, const ResultRow& row) {
-    const auto [place, fresh] = values.emplace(std::forward<Key>(key), Number{row.value, source});
+    const auto [place, fresh] =
+        values.emplace(std::forward<Key>(key), Number{row.value, source, row.steps});
     const Number& first = place->second;
     // Times differ from run to run: the first read stays.
     if (fresh || first.value == row.value || row.metric == "cost_ns") return;
@@ -218,7 +272,11 @@ class Collector {
     group_ = &find_group(row);
     group_->sources.insert(source);
     group_->budgets[row.budget_tokens].emplace(row.budget);
-    const std::string policy(row.policy);
+    const std::string policy = name_by_objective(row.policy, manifests_[source]);
+    if (const auto bound = bound_of(row.policy); !bound.empty()) group_->bounds[policy] = bound;
+    if (row.policy != "optimum" && row.policy != "recoverable") {
+      group_->replayed.insert(row.budget_tokens);
+    }
     if (std::find(group_->policies.begin(), group_->policies.end(), policy) ==
         group_->policies.end()) {
       group_->policies.push_back(policy);
@@ -228,8 +286,10 @@ class Collector {
       return cell.parameters == row.parameters;
     });
     if (same == variants.end()) {
-      variants.emplace_back().parameters = row.parameters;
-      cell_ = &variants.back();
+      cell_ = &variants.emplace_back();
+      cell_->parameters = row.parameters;
+      cell_->unbounded =
+          bounded_[source].why_not(row.trace, row.policy, row.parameters, row.budget_tokens);
     } else {
       cell_ = &*same;
     }
@@ -248,6 +308,7 @@ class Collector {
 
   std::span<const ReportSource> sources_;
   std::span<const json> manifests_;
+  std::vector<BoundedCells> bounded_;  // by source
   std::vector<Group> groups_;
   Group* group_ = nullptr;
   Cell* cell_ = nullptr;
@@ -335,9 +396,9 @@ std::vector<Series> series_of(const Group& group) {
   return all;
 }
 
-json bound_or_null(const std::string& policy) {
-  const auto bound = bound_of(policy);
-  return bound.empty() ? json() : json(bound);
+json bound_or_null(const Group& group, const std::string& policy) {
+  const auto bound = group.bounds.find(policy);
+  return bound == group.bounds.end() ? json() : json(bound->second);
 }
 
 /// "20%" or "20%prompt" where that was asked for and comes to as many tokens, of n or the prompt.
@@ -377,8 +438,14 @@ std::string what_ran(const Group& group, const json& shown, const Trace& trace,
                      const Coverage& coverage) {
   std::size_t bounds = 0;
   for (const auto& series : shown["series"]) bounds += series["bound"].is_null() ? 0 : 1;
-  std::string text = counted(shown["series"].size() - bounds, "policy", "policies");
-  if (bounds > 0) text += " and " + counted(bounds, "bound", "bounds");
+  const std::size_t policies = shown["series"].size() - bounds;
+  const std::size_t budgets = shown["replayed"].size();
+  std::string text;
+  if (policies > 0) text = counted(policies, "policy", "policies");
+  if (policies > 0 && budgets < group.budgets.size()) {
+    text += " at " + counted(budgets, "budget", "budgets");
+  }
+  if (bounds > 0) text += (policies > 0 ? " and " : "") + counted(bounds, "bound", "bounds");
   text += " at " + counted(group.budgets.size(), "budget", "budgets") + ", replayed on ";
   text += trace.model.empty() ? group.trace : trace.model + " (" + group.trace + ")";
   std::vector<std::string> facts;
@@ -402,31 +469,77 @@ std::string what_ran(const Group& group, const json& shown, const Trace& trace,
   return text + ".";
 }
 
-json map_of(const Group& group, std::span<const Series> series) {
-  if (group.layers.empty()) return nullptr;
-  const std::vector<std::uint32_t> units =
-      group.units.empty() ? std::vector<std::uint32_t>{0}
-                          : std::vector<std::uint32_t>(group.units.begin(), group.units.end());
+/// Layer after layer; null where nothing is known of any.
+json flat(const Group& group, const Places& places) {
+  if (places.empty()) return nullptr;
+  const std::set<std::uint32_t> units = group.units.empty() ? std::set{0U} : group.units;
   json values = json::array();
-  for (const auto& one : series) {
-    json curve = json::array();
-    for (const auto& [tokens, asked] : group.budgets) {
-      const Cell* cell = find_cell(group, one, tokens);
-      json flat;
-      if (cell != nullptr && !cell->map.empty()) {
-        flat = json::array();
-        for (const auto layer : group.layers) {
-          for (const auto unit : units) {
-            const auto found = cell->map.find({layer, unit});
-            flat.push_back(found == cell->map.end() ? json() : json(rounded(found->second.value)));
-          }
-        }
-      }
-      curve.push_back(std::move(flat));
+  for (const auto layer : group.layers) {
+    for (const auto unit : units) {
+      const auto found = places.find({layer, unit});
+      values.push_back(found == places.end() ? json() : json(rounded(found->second.value)));
     }
-    values.push_back(std::move(curve));
   }
-  return {{"layers", group.layers}, {"units", group.units}, {"values", std::move(values)}};
+  return values;
+}
+
+/// What a policy loses beyond the optimum, as its file says or by that of another file.
+Places policy_losses(const Group& group, const Cell& cell, std::uint32_t tokens) {
+  if (!cell.policy_losses.empty() || !cell.unbounded.empty()) return cell.policy_losses;
+  Places own;
+  const auto optimum = group.cells.find({"optimum", tokens});
+  if (optimum == group.cells.end()) return own;
+  const Places& least = optimum->second.front().losses;
+  for (const auto& [place, loss] : cell.losses) {
+    const auto found = least.find(place);
+    if (found == least.end() || found->second.steps != loss.steps) continue;
+    own[place].value = loss.value - found->second.value;
+  }
+  return own;
+}
+
+/// Tables of budgets by series of flat maps.
+json map_of(const Group& group, std::span<const Series> series,
+            const std::set<std::uint32_t>& budgets) {
+  if (group.layers.empty()) return nullptr;
+  json values = json::array();
+  json own_values = json::array();
+  for (const auto& one : series) {
+    const bool is_bound = group.bounds.contains(one.policy);
+    json losses = json::array();
+    json own_losses = json::array();
+    for (const auto& [tokens, asked] : group.budgets) {
+      const Cell* cell = budgets.contains(tokens) ? find_cell(group, one, tokens) : nullptr;
+      losses.push_back(cell == nullptr ? json() : flat(group, cell->losses));
+      own_losses.push_back(
+          cell == nullptr || is_bound ? json() : flat(group, policy_losses(group, *cell, tokens)));
+    }
+    values.push_back(std::move(losses));
+    own_values.push_back(std::move(own_losses));
+  }
+  return {{"layers", group.layers},
+          {"units", group.units},
+          {"values", std::move(values)},
+          {"policy_loss", std::move(own_values)}};
+}
+
+/// Positions of budgets, ascending.
+json positions(const Group& group, const std::set<std::uint32_t>& tokens) {
+  json found = json::array();
+  std::size_t position = 0;
+  for (const auto& [budget, asked] : group.budgets) {
+    if (tokens.contains(budget)) found.push_back(position);
+    ++position;
+  }
+  return found;
+}
+
+std::set<std::uint32_t> listed(const std::set<std::uint32_t>& budgets) {
+  std::map<std::uint32_t, std::string> all;
+  for (const auto tokens : budgets) all.emplace(tokens, "");
+  std::set<std::uint32_t> some;
+  for (const auto& [tokens, text] : shown_of(all)) some.insert(tokens);
+  return some;
 }
 
 json shown(const Group& group, const Trace& trace, const Coverage& coverage) {
@@ -443,7 +556,7 @@ json shown(const Group& group, const Trace& trace, const Coverage& coverage) {
   out["series"] = json::array();
   for (const auto& one : series) {
     out["series"].push_back(
-        {{"name", one.name}, {"policy", one.policy}, {"bound", bound_or_null(one.policy)}});
+        {{"name", one.name}, {"policy", one.policy}, {"bound", bound_or_null(group, one.policy)}});
   }
   out["budgets"] = json::array();
   std::map<std::string, std::set<std::string>> statistics;
@@ -473,6 +586,8 @@ json shown(const Group& group, const Trace& trace, const Coverage& coverage) {
   out["parameters"] = table([](const Cell& cell) { return json(cell.parameters); });
   out["samples"] =
       table([](const Cell& cell) { return cell.samples ? json(*cell.samples) : json(); });
+  out["unbounded"] = table(
+      [](const Cell& cell) { return cell.unbounded.empty() ? json() : json(cell.unbounded); });
   out["values"] = json::object();
   for (const auto& [metric, names] : statistics) {
     for (const auto& statistic : names) {
@@ -484,8 +599,15 @@ json shown(const Group& group, const Trace& trace, const Coverage& coverage) {
       });
     }
   }
+  // An optimum is known at every budget; tables list those at which policies are set against it.
+  std::set<std::uint32_t> budgets = group.replayed;
+  if (budgets.empty()) {
+    for (const auto& [tokens, asked] : group.budgets) budgets.insert(tokens);
+  }
+  out["replayed"] = positions(group, budgets);
+  out["listed"] = positions(group, listed(budgets));
   rank(out);
-  out["map"] = map_of(group, series);
+  out["map"] = map_of(group, series, group.replayed.empty() ? listed(budgets) : budgets);
   out["headline"] = json::array({what_ran(group, out, trace, coverage)});
   for (auto& sentence : ranking_sentences(out)) out["headline"].push_back(std::move(sentence));
   return out;
@@ -503,6 +625,7 @@ json report_data(std::span<const ReportSource> sources) {
     for (const auto& row : sources[source].results.rows) collector.add(source, row);
   }
   check_alike(sources, manifests);
+  collector.add_optima_of_prompts();
   json groups = json::array();
   for (const auto& group : collector.groups()) {
     std::vector<Coverage> coverages;

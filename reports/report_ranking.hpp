@@ -11,7 +11,8 @@ namespace kvreplay {
 /// values.
 void rank(nlohmann::json& shown);
 
-/// Who loses least where, and who is left out of that, in sentences.
-std::vector<std::string> ranking_sentences(const nlohmann::json& shown);
+/// How near the policies come to the optimum where that is known, who loses least where, and who is
+/// left out of that, in sentences; of the budgets at which policies were replayed.
+std::vector<std::string> ranking_sentences(const nlohmann::json& group);
 
 }  // namespace kvreplay

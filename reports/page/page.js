@@ -41,11 +41,16 @@
   };
 
   const data = read("report-data");
-  // Needed sets of one kind carry their values, "miss_top:16": what is said of the kind holds of each.
+  // What a needed set is of is part of its metrics' titles. Where several of one kind were measured
+  // it is part of their names too, "miss_top:16".
+  const ruleOf = (name) => data.needed[name.replace(/^(regret|delay)_/, "miss_")] || "";
   const measured = [...new Set(data.groups.flatMap((g) => Object.keys(g.values)))];
-  const metrics = read("report-metrics").flatMap((metric) => [metric, ...measured
-    .filter((name) => name.startsWith(metric.name + ":"))
-    .map((name) => ({ ...metric, name, title: metric.title + " at " + name.slice(metric.name.length + 1), short: metric.short + " " + name.slice(metric.name.length + 1) }))]);
+  const metrics = read("report-metrics").flatMap((metric) => measured
+    .filter((name) => name === metric.name || name.startsWith(metric.name + ":"))
+    .map((name) => {
+      const value = name.slice(metric.name.length + 1) || ruleOf(name).split(":")[1];
+      return { ...metric, name, title: metric.title + (value ? " at " + value : ""), short: metric.short + (value ? " " + value : "") };
+    }));
   const metricOf = Object.fromEntries(metrics.map((metric) => [metric.name, metric]));
   const specs = { curves: read("curves-spec"), headMap: read("head-map-spec") };
 
@@ -57,9 +62,10 @@
   const colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#a05a2c", "#8c7ae6"];
   const shapes = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right"];
   const dashes = [[], [7, 3], [2, 2], [9, 3, 2, 3]];
-  const grey = "#8a8f96";
-  const boundNames = { recoverable: " (recoverable bound)", optimum: " (best eviction)", full: " (nothing evicted)" };
-  const boundDashes = [[5, 4], [1, 3], [8, 3, 2, 3]];
+  const grey = "#6f757c";
+  const boundNames = { "topk-row": " (recoverable bound)", recoverable: " (bound)", optimum: " (best eviction)", full: " (nothing evicted)" };
+  const boundDashes = { optimum: [[12, 4], [12, 4, 3, 4]], recoverable: [[3, 3], [6, 3, 1, 3]], full: [[8, 3, 2, 3]] };
+  const manyPoints = 24;  // of a curve, that is then drawn without a mark for each
 
   const number = (value, digits = 4) => {
     if (value === null || value === undefined) return "–";
@@ -77,15 +83,27 @@
   const state = { group: 0, hidden: new Set(), sort: null };
   const group = () => data.groups[state.group];
   const share = (g, b) => g.budgets[b].share || (g.tokens ? percent(g.budgets[b].tokens, g.tokens) : "");
+  // "1, 4 and 8–20" of positions of budgets, ascending.
+  const budgetRuns = (g, where) => {
+    const runs = [];
+    for (const b of where) {
+      if (runs.length && runs[runs.length - 1][1] === b - 1) runs[runs.length - 1][1] = b;
+      else runs.push([b, b]);
+    }
+    return runs.map(([first, last]) => count(g.budgets[first].tokens) + (last > first ? (last > first + 1 ? "–" : ", ") + count(g.budgets[last].tokens) : "")).join(", ");
+  };
+  const known = (value) => value !== null && value !== undefined;
   const budgetText = (g, b) => count(g.budgets[b].tokens) + (share(g, b) ? " (" + share(g, b) + ")" : "");
 
   function seriesLook(g) {
     let next = 0;
-    let bounds = 0;
+    const bounds = {};
     return g.series.map((series, index) => {
       if (series.bound) {
-        return { series: index, label: series.name + boundNames[series.bound],
-          color: grey, dash: boundDashes[bounds++ % boundDashes.length], shape: "circle", bound: true };
+        const dashesOfIt = boundDashes[series.bound];
+        bounds[series.bound] = (bounds[series.bound] ?? -1) + 1;
+        return { series: index, label: series.name + (boundNames[series.name] || ""),
+          color: grey, dash: dashesOfIt[bounds[series.bound] % dashesOfIt.length], shape: "circle", bound: true };
       }
       const i = next++;
       return { series: index, label: series.name, color: colours[i % colours.length],
@@ -165,6 +183,7 @@
 
   // A chart as a file for a slide: white ground, black ink, and a title that says what it shows.
   async function save(chart, format) {
+    if (!views[chart]) return;
     const { spec, signals, title } = views[chart];
     const copy = structuredClone(spec);
     copy.background = "#ffffff";
@@ -185,13 +204,28 @@
 
   const subtitle = (g) => [g.partial ? "partial, over " + g.over : "", g.model, g.tokens ? count(g.tokens) + " tokens" : "", "scope " + g.scope, g.trace].filter(Boolean).join(" · ");
 
+  // Which bounds pass through all points of another of their kind: drawn once.
+  function drawnTwice(g, table) {
+    const points = (s) => table[s].flatMap((value, b) => (known(value) ? [b] : []));
+    const covers = (one, other) => points(other).every((b) => known(table[one][b]) && Math.abs(table[one][b] - table[other][b]) <= 1e-6 * Math.abs(table[other][b]));
+    const twice = new Map();
+    g.series.forEach((series, s) => {
+      if (!series.bound || !points(s).length) return;
+      const other = g.series.findIndex((one, o) => o !== s && one.bound === series.bound && !twice.has(o) && covers(o, s));
+      if (other >= 0) twice.set(s, other);
+    });
+    return twice;
+  }
+
   function curves(chart, metric, statistic, valueAxis) {
     const g = group();
     const budgetAxis = at("budget-axis").value;
     const table = (g.values[metric] || {})[statistic] || g.series.map(() => []);
     const low = (g.values[metric] || {}).p50;
     const high = (g.values[metric] || {}).p95;
-    const looks = seriesLook(g);
+    const twice = drawnTwice(g, table);
+    const looks = seriesLook(g).filter((look) => table[look.series].some(known) && !twice.has(look.series))
+      .map((look) => ({ ...look, dense: table[look.series].filter(known).length > manyPoints }));
     const visible = looks.filter((look) => !state.hidden.has(g.series[look.series].name));
     const title = metricOf[metric] ? metricOf[metric].title : metric;
     const points = [];
@@ -220,16 +254,17 @@
     const scale = (name) => spec.scales.find((entry) => entry.name === name);
     const drawn = points.map((point) => point.value);
     scale("x").type = budgetAxis;
-    scale("x").domain = [g.budgets[0].tokens, g.budgets[g.budgets.length - 1].tokens];
+    const measuredAt = g.budgets.filter((_, b) => looks.some((look) => known(table[look.series][b])));
+    if (measuredAt.length) scale("x").domain = [measuredAt[0].tokens, measuredAt[measuredAt.length - 1].tokens];
     scale("x").zero = false;
     scale("y").type = valueAxis;
-    scale("y").zero = valueAxis === "linear";
+    scale("y").zero = valueAxis === "linear" && chart !== "share";
     if (drawn.every((value) => value === 0)) scale("y").domain = valueAxis === "log" ? [0.001, 1] : [0, 1];
     const statisticTitle = statistic === "max" ? "maximum" : statistic;
     const signals = { valueTitle: title + (metricOf[metric] ? "  " + metricOf[metric].symbol : "") + ", " + statisticTitle,
       valueTicks: valueAxis === "log" && drawn.length ? logTicks(drawn) : null,
-      budgets: g.budgets.map((budget) => budget.tokens), tokens: g.tokens,
-      shares: Object.fromEntries(g.budgets.map((budget, b) => [budget.tokens, share(g, b)])) };
+      budgets: g.listed.map((b) => g.budgets[b].tokens), tokens: g.tokens,
+      shares: Object.fromEntries(g.listed.map((b) => [g.budgets[b].tokens, share(g, b)])) };
     const listen = (view) => view.addSignalListener("toggled", (_, value) => {
       if (value === null) return;  // its initial value
       const name = g.series[value.series].name;
@@ -242,14 +277,20 @@
     if (metricOf[metric]) notes.push(title + " = " + metricOf[metric].formula + ", the " + metricOf[metric].means + "; " + statisticTitle + " over the samples of " + g.over + ".");
     if (low && high) notes.push("Point at a curve for its p50–p95 band; click a name to hide or show it.");
     if (atZero) notes.push(count(atZero) + (atZero === 1 ? " point is" : " points are") + " exactly 0 and not on a logarithmic axis.");
-    const idle = g.budgets.filter((_, b) => g.series.every((__, s) => table[s][b] === null || table[s][b] === undefined));
-    if (idle.length) notes.push("No step counts at budget " + idle.map((budget) => count(budget.tokens)).join(", ") + ": the cache is never full there.");
+    for (const [one, other] of twice) notes.push(g.series[one].name + " is the same curve as " + g.series[other].name + ".");
+    // Of those that were measured by this at all, and replayed there.
+    const idle = g.replayed.filter((b) => {
+      const there = looks.filter((look) => known(g.parameters[look.series][b]));
+      return there.length && there.every((look) => !known(g.samples[look.series][b]));
+    });
+    if (idle.length) notes.push("No step counts at budget " + budgetRuns(g, idle) + ": the cache is never full there.");
     at(chart + "-caption").replaceChildren(withSubscripts(notes.join(" ")));
     return shown;
   }
 
   function drawCurves() {
     return Promise.all([
+      group().values.share_of_optimum ? curves("share", "share_of_optimum", "mean", "linear") : null,
       curves("loss", "mass_loss", at("loss-statistic").value, at("loss-axis").value),
       at("metric").value ? curves("metric", at("metric").value, at("metric-statistic").value, at("metric-axis").value) : null,
     ]);
@@ -260,13 +301,27 @@
     if (!g.map) return null;
     const policy = Number(at("map-policy").value);
     const budget = Number(at("map-budget").value);
-    const baseline = at("map-baseline").value === "" ? null : Number(at("map-baseline").value);
+    const chosen = at("map-baseline").value;
+    const own = chosen === "own";  // beyond the optimum that bounds the policy
+    const baseline = own || chosen === "" ? null : Number(chosen);
+    // A difference of means over other steps says nothing.
+    const alike = (s, b) => baseline === null || g.samples[s][b] === g.samples[baseline][b];
     const difference = (s, b, i) => {
-      const value = (g.map.values[s][b] || [])[i];
-      if (value === null || value === undefined) return null;
+      const value = ((own ? g.map.policy_loss : g.map.values)[s][b] || [])[i];
+      if (!known(value) || !alike(s, b)) return null;
       if (baseline === null) return value;
       const less = (g.map.values[baseline][b] || [])[i];
-      return less === null || less === undefined ? null : value - less;
+      return known(less) ? value - less : null;
+    };
+    const whyGrey = () => {
+      if (!g.map.values[policy][budget]) return "not replayed, or no step counts";
+      if (own && g.series[policy].bound) return g.series[policy].name + " is a bound itself";
+      if (own && !g.map.policy_loss[policy][budget]) {
+        const why = g.unbounded[policy][budget];
+        return why ? "no optimum here bounds " + g.series[policy].name + ", as " + why : "no optimum over the same steps is known here";
+      }
+      if (!alike(policy, budget)) return g.series[policy].name + " and " + g.series[baseline].name + " are not measured over the same steps";
+      return "not replayed, or no step counts";
     };
     const units = g.map.units.length ? g.map.units : [0];
     const index = (layer, unit) => layer * units.length + unit;
@@ -276,15 +331,14 @@
       const wanted = span === "all" || (b === budget && (s === policy || (span === "budget" && !series.bound)));
       if (wanted) for (let i = 0; i < g.map.layers.length * units.length; ++i) spanned.push(difference(s, b, i));
     }));
-    const known = spanned.filter((value) => value !== null);
-    const largest = known.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
+    const largest = spanned.filter(known).reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
     const cells = [];
     g.map.layers.forEach((layer, l) => units.forEach((unit, u) => {
       const value = difference(policy, budget, index(l, u));
       const inPercent = value === null ? "" : (100 * value).toFixed(Math.abs(value) < 0.0995 ? 1 : 0);
       cells.push({ layer, unit, value, short: inPercent.replace(/^-(0(\.0)?)$/, "$1"),
         tip: "layer " + layer + (g.scope === "layer" ? "" : ", " + scopeUnits[g.scope].toLowerCase() + " " + unit) + "\n"
-          + (baseline === null ? "mean attention-mass loss " : "difference in mean loss ") + number(value, 5) });
+          + (own ? "mean loss beyond the optimum's " : baseline === null ? "mean attention-mass loss " : "difference in mean loss ") + number(value, 5) });
     }));
     const spec = structuredClone(specs.headMap);
     const name = seriesLook(g)[policy].label;
@@ -292,44 +346,52 @@
     spec.data.find((set) => set.name === "cells").values = cells;
     if (baseline !== null) spec.scales.find((scale) => scale.name === "colour").range = { scheme: "blueorange" };
     if (g.scope === "layer") Object.assign(spec.axes[1], { labels: false });
-    const signals = { unitTitle: scopeUnits[g.scope] || "", valueTitle: baseline === null ? "Mean loss" : "Difference",
+    const signals = { unitTitle: scopeUnits[g.scope] || "", valueTitle: own ? "Policy loss" : baseline === null ? "Mean loss" : "Difference",
       layers: g.map.layers, units, colours: baseline === null ? [0, largest] : [-largest, largest] };
     const shown = show("map", spec, signals, { widest: Math.max(260, g.map.layers.length * 70) });
-    views.map.title = "Attention-mass loss of " + name + (baseline === null ? "" : " less that of " + g.series[baseline].name) + ", budget " + budgetText(g, budget);
+    views.map.title = "Attention-mass loss of " + name + (own ? " less that of its optimum" : baseline === null ? "" : " less that of " + g.series[baseline].name) + ", budget " + budgetText(g, budget);
     at("map-caption").textContent = views.map.title + ": mean of 1 − r over each " + (g.scope === "head" ? "head" : g.scope === "group" ? "KV group" : "layer")
-      + "'s steps" + (cells.some((cell) => cell.value === null) ? "; grey: not replayed, or no step counts" : "") + ". Where there is room, cells show percent.";
+      + "'s steps" + (cells.some((cell) => cell.value === null) ? "; grey: " + whyGrey() : "") + ". Where there is room, cells show percent.";
     return shown;
   }
 
   function drawBest() {
     const g = group();
     const table = at("best-table");
+    at("best-title").hidden = table.hidden = g.series.every((series) => series.bound);
     at("best-title").textContent = "Best policy at each budget" + (g.partial ? ", over " + g.over + " only" : "");
     // What evicts for good is set against the best that does so, where that is known.
-    const optimum = g.series.findIndex((series) => series.bound === "optimum");
-    const bound = optimum >= 0 ? optimum : g.series.findIndex((series) => series.bound === "recoverable");
-    const mean = (g.values.mass_loss || {}).mean;
+    const meanOf = (metric, s, b) => ((g.values[metric] || {}).mean || [])[s]?.[b] ?? null;
+    const loss = (s, b) => meanOf("mass_loss", s, b);
+    const hasLoss = (s) => g.budgets.some((_, b) => loss(s, b) !== null);
+    const optimum = g.series.findIndex((series, s) => series.name === "optimum" && hasLoss(s));
+    const bound = optimum >= 0 ? optimum : g.series.findIndex((series, s) => series.bound === "recoverable" && hasLoss(s));
+    // The bound is of k + 1 tokens in every head, over its own steps: others may lose less.
+    const above = (s, b) => {
+      if (optimum >= 0 && meanOf("policy_loss", s, b) !== null) return meanOf("policy_loss", s, b);
+      const comparable = g.samples[s][b] === g.samples[bound][b] && loss(bound, b) !== null && loss(s, b) >= loss(bound, b) && (optimum < 0 || !g.unbounded[s][b]);
+      return comparable ? loss(s, b) - loss(bound, b) : null;
+    };
     const head = make("tr");
     head.append(make("th", "Budget"), make("th", "Best policy", "text"), make("th", "Its mean loss"));
     if (bound >= 0) head.append(make("th", optimum >= 0 ? "Optimum" : "Recoverable bound"), make("th", "Above " + (optimum >= 0 ? "it" : "the bound")));
     head.append(make("th", "Second", "text"), make("th", "Its mean loss"));
     table.replaceChildren(make("thead"), make("tbody"));
     table.tHead.append(head);
-    g.best.forEach((best, b) => {
+    for (const b of g.listed) {
+      const best = g.best[b];
       const row = make("tr");
-      const loss = (s) => (mean && s >= 0 ? mean[s][b] : null);
       const names = (list) => list.map((s) => g.series[s].name).join(", ") || "–";
-      row.append(make("td", budgetText(g, b)), make("td", names(best.first), "text"), make("td", decimal(best.first.length ? loss(best.first[0]) : null)));
+      const lossOf = (list) => decimal(list.length ? loss(list[0], b) : null);
+      row.append(make("td", budgetText(g, b)), make("td", names(best.first), "text"), make("td", lossOf(best.first)));
       if (bound >= 0) {
-        row.append(make("td", decimal(loss(bound))));
-        // The bound is of k + 1 tokens in every head, over its own steps: others may lose less.
-        const comparable = best.first.length && loss(bound) !== null && g.samples[best.first[0]][b] === g.samples[bound][b]
-          && loss(best.first[0]) >= loss(bound);
-        row.append(make("td", comparable ? decimal(loss(best.first[0]) - loss(bound)) : ""));
+        const beyond = best.first.length ? above(best.first[0], b) : null;
+        const least = optimum >= 0 && best.first.length ? meanOf("working_set_loss", best.first[0], b) : null;
+        row.append(make("td", decimal(least ?? loss(bound, b))), make("td", beyond === null ? "" : decimal(beyond)));
       }
-      row.append(make("td", names(best.second), "text"), make("td", decimal(best.second.length ? loss(best.second[0]) : null)));
+      row.append(make("td", names(best.second), "text"), make("td", lossOf(best.second)));
       table.tBodies[0].append(row);
-    });
+    }
   }
 
   function drawTable() {
@@ -347,7 +409,10 @@
       { title: "Samples", small: "(head, step)", value: (r) => g.samples[r.s][r.b], show: count },
     ];
     const rows = [];
-    g.budgets.forEach((_, b) => g.series.forEach((__, s) => { if (g.samples[s][b] !== null) rows.push({ s, b }); }));
+    g.listed.forEach((b) => g.series.forEach((_, s) => { if (g.samples[s][b] !== null) rows.push({ s, b }); }));
+    at("value-note").textContent = g.listed.length === g.budgets.length ? ""
+      : g.listed.length < g.replayed.length || g.replayed.length === g.budgets.length ? "Listed are " + g.listed.length + " of " + g.replayed.length + " budgets; the results files hold all."
+        : "Listed are the budgets at which policies were replayed; the optimum is known at " + count(g.budgets.length) + ".";
     const compare = (column, sign) => (left, right) => {
       const a = column.value(left);
       const b = column.value(right);
@@ -390,16 +455,18 @@
   function enterGroup(first) {
     const g = group();
     document.querySelectorAll("#headline > div").forEach((lines, i) => { lines.hidden = i !== state.group; });
-    const names = metrics.map((metric) => metric.name).filter((name) => name !== "mass_loss" && g.values[name])
+    const names = metrics.map((metric) => metric.name).filter((name) => name !== "mass_loss" && name !== "share_of_optimum" && g.values[name])
       .concat(Object.keys(g.values).filter((name) => !metricOf[name]));
     options("metric", names.map((name) => [name, metricOf[name] ? metricOf[name].title : name]), !first);
     options("loss-statistic", statisticsOf(g, ["mass_loss"]), !first);
     options("metric-statistic", statisticsOf(g, [at("metric").value]), !first);
     options("table-statistic", statisticsOf(g, Object.keys(g.values)), !first);
-    at("budget-axis").value = evenerScale(g.budgets);
-    options("map-policy", g.series.map((series, s) => [s, series.name]), !first);
-    options("map-budget", g.budgets.map((_, b) => [b, budgetText(g, b)]), !first);
-    options("map-baseline", [["", "none"], ...g.series.map((series, s) => [s, series.name])], !first);
+    at("budget-axis").value = evenerScale(g.listed.map((b) => g.budgets[b]));
+    const mapped = g.map ? g.series.flatMap((series, s) => (g.map.values[s].some(known) ? [[s, series.name]] : [])) : [];
+    const hasOwn = g.map && g.map.policy_loss.some((losses) => losses.some(known));
+    options("map-policy", mapped, !first);
+    options("map-budget", g.budgets.flatMap((_, b) => (mapped.some(([s]) => g.map.values[s][b]) ? [[b, budgetText(g, b)]] : [])), !first);
+    options("map-baseline", [["", "none"], ...(hasOwn ? [["own", "its optimum"]] : []), ...mapped.filter(([s]) => g.series[s].bound !== "optimum")], !first);
     if (first && g.map) {
       // Starts where the policies differ most: the smallest budget, at the best policy there.
       const best = g.best.findIndex((entry) => entry.first.length);
@@ -408,9 +475,9 @@
         at("map-policy").value = String(g.best[best].first[0]);
       }
       // What a policy loses beyond the optimum is its own loss: there it is to blame.
-      const optimum = g.series.findIndex((series) => series.bound === "optimum");
-      if (optimum >= 0) at("map-baseline").value = String(optimum);
+      if (hasOwn && known(g.map.policy_loss[Number(at("map-policy").value)][Number(at("map-budget").value)])) at("map-baseline").value = "own";
     }
+    at("share").hidden = at("share-link").hidden = !g.values.share_of_optimum;
     at("needed").hidden = !names.length;
     at("loss").hidden = !g.values.mass_loss;
     at("heads").hidden = !g.map;
@@ -430,7 +497,7 @@
     at("metric-definitions").append(...metrics.filter((metric) => data.groups.some((g) => g.values[metric.name])).flatMap((metric) => {
       const term = make("dt", metric.title + " ");
       term.append(make("code", metric.name));
-      const rule = data.needed[metric.name.replace(/^(regret|delay)_/, "miss_")];
+      const rule = ruleOf(metric.name);
       const meaning = make("dd");
       meaning.append(withSubscripts(metric.formula), (rule ? " (here " + rule + ")" : "") + ": the ", withSubscripts(metric.means + "."));
       return [term, meaning];

@@ -154,6 +154,8 @@ TEST_CASE("the settings that keep results from being merged are named, and only 
                           Contains("needed miss_mass is not said here and \"mass:0.95\" there") &&
                           Contains("steps is \"all\" here") && !Contains("miss_top") &&
                           !Contains("threads") && !Contains("match"));
+  // What is the reason comes before what was only counted beside it.
+  CHECK(two.err.find("steps is") < two.err.find("needed "));
   make_results(folder, policies + "--prompt-len 50 --prefill full --match visible", "c");
   CHECK_THAT(
       merged("a.h5", "c.h5").err,
@@ -181,6 +183,80 @@ TEST_CASE("one metric of two needed sets is refused, though no number says two t
   CHECK_THAT(refused.err, Contains("b.h5: miss_top is of top:8, and in a.h5 of top:4; each needs a "
                                    "report of its own"));
   CHECK(merged("c.h5").exit_code == 0);
+}
+
+TEST_CASE("an optimum of another needed set is refused, and misses are named by their set") {
+  const TemporaryFolder folder;
+  make_results(folder, "--policy h2o --needed top:1 --budget 5%,20%", "a");
+  make_results(folder, "--policy h2o --needed top:16 --budget 5%,20%", "b");
+  REQUIRE(run_kvreplay("optimum " + quoted(folder / "t.h5") +
+                       " --objective miss:top:16 --budget 5%,20% --out " + quoted(folder / "o.h5"))
+              .exit_code == 0);
+  const auto merged = [&](const std::string& one) {
+    return run_kvreplay("report " + quoted(folder / one) + " " + quoted(folder / "o.h5") +
+                        " --overwrite --out " + quoted(folder / "r.html"));
+  };
+  const auto refused = merged("a.h5");
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, Contains("o.h5: miss_top is of top:16, and in a.h5 of top:1; each needs "
+                                   "a report of its own"));
+  REQUIRE(merged("b.h5").exit_code == 0);
+  const auto data = data_of(read_text(folder / "r.html"));
+  CHECK(data.at("needed").at("miss_top") == "top:16");
+  const auto& group = data.at("groups").at(0);
+  REQUIRE(group.at("series").at(1).at("name") == "optimum of miss:top:16");
+  const auto& misses = group.at("values").at("miss_top").at("mean");
+  for (std::size_t b = 0; b < 2; ++b) {
+    CHECK(misses[1][b].get<double>() <= misses[0][b].get<double>());
+  }
+}
+
+TEST_CASE("a map less the optimum is each head's policy_loss, from one file or from two") {
+  const TemporaryFolder folder;
+  const std::string options = "--prompt-len 60 --budget 10%,20% --policy ";
+  make_results(folder, options + "h2o,h2o-drop --against optimum", "against");
+  make_results(folder, options + "h2o,h2o-drop,topk-row", "alone");
+  REQUIRE(run_kvreplay("optimum " + quoted(folder / "t.h5") + " --prompt-len 60 --out " +
+                       quoted(folder / "o.h5"))
+              .exit_code == 0);
+  const auto group_of = [&](const std::string& files) {
+    const auto run =
+        run_kvreplay("report " + files + " --overwrite --out " + quoted(folder / "r.html"));
+    REQUIRE(run.exit_code == 0);
+    return data_of(read_text(folder / "r.html")).at("groups").at(0);
+  };
+  const auto one = group_of(quoted(folder / "against.h5"));
+  const auto two = group_of(quoted(folder / "alone.h5") + " " + quoted(folder / "o.h5"));
+  REQUIRE(one.at("series").at(1).at("name") == "h2o-drop");
+  CHECK(one.at("series").back().at("name") == "optimum, prompt in full");
+  REQUIRE(two.at("listed").size() == 2);
+  CHECK(two.at("budgets").size() == 100);
+
+  std::istringstream csv(read_text(folder / "against.csv"));
+  std::size_t compared = 0;
+  for (std::string line; std::getline(csv, line);) {
+    std::vector<std::string> fields;
+    std::istringstream cells(line);
+    for (std::string field; std::getline(cells, field, ',');) fields.push_back(field);
+    REQUIRE(fields.size() == 12);
+    if (fields[7].empty() || fields[8] != "policy_loss") continue;
+    const std::size_t s = fields[1] == "h2o" ? 0 : 1;
+    const std::size_t b = fields[5] == "10" ? 0 : 1;
+    const auto place = std::stoul(fields[6]) * 4 + std::stoul(fields[7]);
+    const auto value = Approx(std::stod(fields[10])).epsilon(5.1e-5).margin(1e-12);
+    CHECK(one.at("map").at("policy_loss")[s][b][place].get<double>() == value);
+    const std::size_t of_all = b == 0 ? 9 : 19;
+    const auto& other = two.at("map").at("policy_loss")[s][of_all];
+    if (s == 0) {
+      CHECK(other[place].get<double>() == value);
+    } else {  // its optimum is of a prompt attended in full, which the other file has not
+      CHECK(other.is_null());
+      CHECK_THAT(two.at("unbounded")[s][of_all].get<std::string>(),
+                 Contains("attends the prompt in full"));
+    }
+    ++compared;
+  }
+  CHECK(compared == 2 * 2 * 12);
 }
 
 TEST_CASE("another trace of the same name is told by its own facts") {
