@@ -87,6 +87,7 @@ const Registration registration(
              "budget, the heads that it gave most are rounded down; evicts nothing while decoding, "
              "so the cache "
              "outgrows the budget",
+     .also_called = {"Ada-SnapKV"},
      .parameters = parameters(),
      .needs = {Need::rows},
      .scopes = {Scope::head, Scope::group},

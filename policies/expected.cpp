@@ -273,10 +273,11 @@ Parameter steps_parameter(const std::string& name, const std::string& meaning,
 const Registration registration(
     {.name = "expected",
      .summary = "the highest weights that queries to come are expected to give, by the mean and "
-                "covariance of those seen (Expected Attention)",
+                "covariance of those seen",
      .note = "published for --scope group; kvpress scores a prompt once, and while decoding evicts "
              "512 tokens at a time by the last 256 queries, where here the scored tokens leave one "
              "by one",
+     .also_called = {"Expected Attention"},
      .parameters =
          {{.name = "sinks",
            .meaning = "first tokens of the sequence, never evicted, whose queries do not count",

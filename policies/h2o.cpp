@@ -24,6 +24,7 @@ std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& set
 const Registration registration(
     {.name = "h2o",
      .summary = "the highest accumulated attention and a sliding window (H2O as deployed)",
+     .also_called = {"heavy hitter oracle"},
      .parameters = heavy_policy_parameters(),
      .needs = {Need::rows},
      .make = &make});

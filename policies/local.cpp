@@ -20,6 +20,7 @@ std::unique_ptr<CachePolicy> make(const Arguments&, const Setting& setting) {
 
 const Registration registration({.name = "local",
                                  .summary = "a sliding window: the newest tokens",
+                                 .also_called = {"sliding window", "window attention"},
                                  .make = &make});
 
 }  // namespace

@@ -30,6 +30,7 @@ const Registration registration(
      .summary = "once after the prompt: the tokens its rows attend most on average (kvpress)",
      .note = "published for --scope group with --pool mean; evicts nothing while decoding, so the "
              "cache outgrows the budget",
+     .also_called = {"observed attention"},
      .parameters = {{.name = "recent",
                      .meaning = "last tokens of the prompt, all of which stay",
                      .default_words = "0"}},

@@ -16,6 +16,16 @@ Registry& registry() {
   return policies;
 }
 
+/// Letters and digits, as small ones.
+std::string bare(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    if (c >= 'A' && c <= 'Z') text += static_cast<char>(c - 'A' + 'a');
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) text += c;
+  }
+  return text;
+}
+
 const PolicyEntry& find_policy(std::string_view name) {
   const auto found = registry().find(name);
   if (found != registry().end()) return found->second;
@@ -23,9 +33,10 @@ const PolicyEntry& find_policy(std::string_view name) {
   std::string list;
   for (const auto& [known, entry] : registry()) {
     names.push_back(known);
+    names.insert(names.end(), entry.also_called.begin(), entry.also_called.end());
     list += (list.empty() ? "" : ", ") + known;
   }
-  const auto nearest = nearest_name(name, names);
+  const auto nearest = policy_called(nearest_name(name, names));
   throw std::invalid_argument("unknown policy \"" + std::string(name) + "\"" +
                               (nearest.empty() ? " (policies: " + list + ")"
                                                : ", did you mean \"" + nearest + "\"? " +
@@ -73,6 +84,20 @@ Registration::Registration(PolicyEntry entry) {
 
 const Registry& registered_policies() {
   return registry();
+}
+
+std::string policy_called(std::string_view name) {
+  const std::string wanted = bare(name);
+  if (wanted.empty()) return {};
+  for (const auto& [known, entry] : registry()) {
+    if (bare(known) == wanted) return known;
+  }
+  for (const auto& [known, entry] : registry()) {
+    for (const auto& other : entry.also_called) {
+      if (bare(other) == wanted) return known;
+    }
+  }
+  return {};
 }
 
 std::vector<Need> needs_of(const PolicyEntry& policy, const Arguments& arguments) {

@@ -79,6 +79,7 @@ struct PolicyEntry {
   std::string name;
   std::string summary;    ///< one line
   std::string note = {};  ///< one line on how it differs from what was published, where it does
+  std::vector<std::string> also_called = {};  ///< elsewhere, where that is another word than `name`
   std::vector<Parameter> parameters = {};
   std::vector<Need> needs = {};
   /// What it needs besides with these arguments; null: nothing.
@@ -105,6 +106,9 @@ class Registration {
 
 using Registry = std::map<std::string, PolicyEntry, std::less<>>;
 const Registry& registered_policies();
+/// The policy that has this name, here or elsewhere; capital letters count as small ones, and
+/// hyphens, underscores and spaces not at all. Empty: none.
+std::string policy_called(std::string_view name);
 
 /// A policy with its arguments, as asked for.
 struct PolicyRequest {

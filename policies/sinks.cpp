@@ -16,7 +16,8 @@ std::unique_ptr<CachePolicy> make(const Arguments& arguments, const Setting& set
 }
 
 const Registration registration({.name = "sinks",
-                                 .summary = "the first tokens and a sliding window (StreamingLLM)",
+                                 .summary = "the first tokens and a sliding window",
+                                 .also_called = {"StreamingLLM", "attention sinks"},
                                  .parameters = {sinks_parameter(),
                                                 recent_parameter("the rest of the budget")},
                                  .make = &make});

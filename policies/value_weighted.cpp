@@ -90,9 +90,10 @@ Parameter heavy_with_sinks() {
 const Registration registration(
     {.name = "value-weighted",
      .summary = "the highest accumulated attention times the norm of the value, the first tokens "
-                "and a sliding window (VATP)",
+                "and a sliding window",
      .note = "published per head with the 1-norm of the values (norm=l1) and for a prompt attended "
              "in full",
+     .also_called = {"VATP"},
      .parameters = {heavy_with_sinks(),
                     recent_parameter("what heavy leaves"),
                     {.name = "sinks",

@@ -1,3 +1,4 @@
+#include <cstring>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -29,6 +30,7 @@ std::string names(const std::vector<Scope>& scopes) {
 struct Entry {
   std::string title;
   std::string summary;
+  std::string also_called;
   std::string note;
   const std::vector<Parameter>& parameters;
   std::string needs;
@@ -39,39 +41,55 @@ std::string needs_text(const std::vector<Need>& needs, const std::vector<Scope>&
 }
 
 Entry entry_of(const PolicyEntry& policy) {
-  return {policy.name, printable(policy.summary), printable(policy.note), policy.parameters,
+  std::string others;
+  for (const auto& other : policy.also_called) others += (others.empty() ? "" : ", ") + other;
+  return {policy.name,
+          printable(policy.summary),
+          others.empty() ? "" : "also called " + others,
+          printable(policy.note),
+          policy.parameters,
           needs_text(needs_of(policy, {}), policy.scopes)};
 }
 
 Entry entry_of(const Part& part) {
-  return {part.name + (part.ranked() ? "  (ranked)" : "  (protected)"), part.meaning, "",
+  return {part.name + (part.ranked() ? "  (ranked)" : "  (protected)"),
+          part.meaning,
+          "",
+          "",
           part.parameters,
           part.needs.empty() ? "" : needs_text(part.needs, scopes_for(part.needs))};
 }
 
+constexpr const char* kIndent = "    ";
+
+/// Lines of at most 100 columns, the first from `start` on and the others four columns further in.
+std::string hanging(const std::string& start, const std::string& text) {
+  return wrapped(start + kIndent, text).erase(start.size(), std::strlen(kIndent));
+}
+
 void print_parameter(const Parameter& parameter) {
-  std::cout << "    " << printable(parameter.name) << "  " << printable(parameter.meaning)
-            << "\n        " << parameter.range() << "; default: " << parameter.default_words
-            << "\n";
+  std::cout << hanging(kIndent, printable(parameter.name) + "  " + printable(parameter.meaning))
+            << wrapped("        ", parameter.range() + "; default: " + parameter.default_words);
 }
 
 void print_in_full(const Entry& entry) {
-  std::cout << entry.title << "\n    " << entry.summary << "\n";
-  if (!entry.note.empty()) std::cout << "    " << entry.note << "\n";
+  std::cout << entry.title << "\n" << wrapped(kIndent, entry.summary);
+  if (!entry.also_called.empty()) std::cout << wrapped(kIndent, entry.also_called);
+  if (!entry.note.empty()) std::cout << wrapped(kIndent, entry.note);
   for (const auto& parameter : entry.parameters) print_parameter(parameter);
-  if (!entry.needs.empty()) std::cout << "    " << entry.needs << "\n";
+  if (!entry.needs.empty()) std::cout << wrapped(kIndent, entry.needs);
 }
 
 /// The others of its kind: one name means several algorithms to different readers.
 void print_source(const PolicyEntry& policy) {
   const auto [source, heading, siblings] = policy_source(policy.name);
   if (source.empty()) return;
-  std::cout << "    source: " << source << "\n";
+  std::cout << wrapped(kIndent, "source: " + source);
   std::string others;
   for (const auto& name : siblings) others += (others.empty() ? "" : ", ") + name;
   if (!others.empty()) {
-    std::cout << wrapped("    ", "see also (" + heading + "): " + others +
-                                     "; policies/README.md says how they differ");
+    std::cout << wrapped(kIndent, "see also (" + heading + "): " + others +
+                                      "; policies/README.md says how they differ");
   }
 }
 
@@ -88,8 +106,8 @@ std::vector<const Part*> parts_of(std::string_view composition) {
 void print_composition(const PolicyEntry& composition) {
   std::cout << composition.name << "\n    " << composition.summary << "\n";
   for (const auto* part : parts_of(composition.name)) {
-    std::cout << "    " << (part->ranked() ? "ranked: " : "protected: ") << part->name << ", "
-              << part->meaning << "\n";
+    std::cout << hanging(
+        kIndent, (part->ranked() ? "ranked: " : "protected: ") + part->name + ", " + part->meaning);
     for (const auto& parameter : part->parameters) print_parameter(parameter);
   }
   print_parameter(evict_parameter());
@@ -98,7 +116,7 @@ void print_composition(const PolicyEntry& composition) {
 
 /// A line that says what it is, and what it takes as "rows=raw, recent (half of the budget)".
 void print_in_short(const Entry& entry) {
-  std::cout << entry.title << "  " << entry.summary << "\n";
+  std::cout << hanging("", entry.title + "  " + entry.summary);
   std::string takes;
   for (const auto& parameter : entry.parameters) {
     const auto& otherwise = parameter.default_words;
@@ -107,7 +125,8 @@ void print_in_short(const Entry& entry) {
              (one_word ? "=" + otherwise : " (" + otherwise + ")");
   }
   if (!entry.needs.empty()) takes += (takes.empty() ? "" : "; ") + entry.needs;
-  if (!takes.empty()) std::cout << wrapped("    ", takes);
+  if (!entry.also_called.empty()) takes += "; " + entry.also_called;
+  if (!takes.empty()) std::cout << wrapped(kIndent, takes);
 }
 
 void print_all(bool in_full) {
@@ -147,6 +166,7 @@ nlohmann::ordered_json to_json(const PolicyEntry& policy) {
   return {{"kind", "policy"},
           {"name", policy.name},
           {"summary", policy.summary},
+          {"also_called", policy.also_called},
           {"note", policy.note},
           {"source", policy_source(policy.name).source},
           {"parameters", to_json(policy.parameters)},

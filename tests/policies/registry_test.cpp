@@ -70,6 +70,29 @@ TEST_CASE("what is said of a policy holds of it") {
   CHECK(nacl(18000) == "sinks=256:recent=644");
 }
 
+TEST_CASE("a policy is found by the names that it has elsewhere, and each is of one policy") {
+  CHECK(policy_called("StreamingLLM") == "sinks");
+  CHECK(policy_called("streaming-llm") == "sinks");
+  CHECK(policy_called("vatp") == "value-weighted");
+  CHECK(policy_called("H2O") == "h2o");
+  CHECK(policy_called("top_k_row") == "topk-row");
+  for (const auto* none : {"", "-", "streaming", "xyzzy"}) CHECK(policy_called(none).empty());
+  std::size_t others = 0;
+  for (const auto& [name, policy] : registered_policies()) {
+    CHECK(policy_called(name) == name);
+    for (const auto& other : policy.also_called) {
+      INFO(name << " is also called " << other);
+      CHECK(policy_called(other) == name);
+      ++others;
+    }
+  }
+  CHECK(others >= 5);
+  CHECK_THROWS_WITH(parse_policies("streamingllm"),
+                    "unknown policy \"streamingllm\", did you mean \"sinks\"? (`kvreplay policies` "
+                    "lists all)");
+  CHECK_THROWS_WITH(parse_policies("local,streamllm"), Catch::Contains("did you mean \"sinks\"?"));
+}
+
 TEST_CASE("parts that do not fit are refused with the fix") {
   CHECK_THROWS_WITH(parameters("h2o:heavy=8:recent=8", 10),
                     "policy h2o: heavy 8 and recent 8 exceed the budget of 10 tokens; lower them, "
