@@ -17,7 +17,7 @@ struct Command {
   std::string summary;  ///< one line for `kvreplay help`
   std::string usage;    ///< what follows "kvreplay NAME "
   std::string details;  ///< paragraphs and at least one example for `kvreplay help NAME`
-  po::options_description options{"Options"};
+  po::options_description options{"Options", 100, 60};  ///< columns: all, of descriptions
   po::positional_options_description positional;
   std::string
       operand;  ///< what the positional words are, said when there are none: "a trace (T.h5)"

@@ -37,8 +37,6 @@ void refuse_same(const UsedFile& output, const UsedFile& other) {
 
 void distinct_paths(const std::vector<UsedFile>& inputs, const std::vector<UsedFile>& outputs) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].path.empty())
-      throw std::invalid_argument(outputs[i].called + " needs a file name");
     if (outputs[i].path == "-")
       throw std::invalid_argument(outputs[i].called +
                                   " - does not stand for standard output here; give a file name, "

@@ -13,7 +13,7 @@ struct UsedFile {
 };
 
 /// Throws std::invalid_argument where an output, or the `.partial` file it is written through, is
-/// one of the inputs or another output, by whatever name, or where an output has no name.
+/// one of the inputs or another output, by whatever name, or where an output is called "-".
 void distinct_paths(const std::vector<UsedFile>& inputs, const std::vector<UsedFile>& outputs);
 
 }  // namespace kvreplay::commands

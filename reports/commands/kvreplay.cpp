@@ -3,6 +3,7 @@
 #include <H5public.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -172,9 +173,10 @@ std::vector<Command> family(const std::vector<Command>& commands, const std::str
   names.reserve(commands.size());
   for (const auto& command : commands) names.push_back(command.name);
   const std::string nearest = nearest_name(words[0], names);
-  if (registered_policies().contains(words[0])) {
-    throw std::invalid_argument(words[0] + " is a policy: `kvreplay policies " + words[0] +
-                                "` explains it");
+  if (const std::string policy = policy_called(words[0]); !policy.empty()) {
+    throw std::invalid_argument(words[0] + " is " +
+                                (policy == words[0] ? "a policy" : "the policy " + policy) +
+                                ": `kvreplay policies " + policy + "` explains it");
   }
   throw std::invalid_argument("unknown command " + in_quotes(words[0]) +
                               (nearest.empty() ? "" : ", did you mean \"" + nearest + "\"?") +
@@ -201,6 +203,36 @@ std::vector<std::string> join_optional_values(const Command& command,
   return joined;
 }
 
+/// `word` begins with the option and may have a value behind "=".
+[[noreturn]] void refuse_option(const Command& command, const std::string& word) {
+  const std::string option = word.substr(0, word.find('='));
+  std::vector<std::string> names;
+  for (const auto& known : command.options.options()) names.push_back(known->long_name());
+  const auto letters = std::min(option.find_first_not_of('-'), option.size());
+  const std::string nearest = nearest_name(option.substr(letters), names);
+  throw std::invalid_argument("unknown option " + in_quotes(option) +
+                              (nearest.empty() ? "" : ", did you mean --" + nearest + "?"));
+}
+
+/// Options whose values are names of files say so by what help calls the value.
+bool names_files(const po::option_description& option) {
+  const std::string value = option.format_parameter();
+  return value.starts_with("FILE") || value.starts_with("T.h5") || value.starts_with("TRACE.h5") ||
+         value.starts_with("ARRAY");
+}
+
+void refuse_empty_names(const Command& command, const po::variables_map& options) {
+  for (const auto& option : command.options.options()) {
+    if (!names_files(*option)) continue;
+    const auto& value = options[option->long_name()].value();
+    const auto* one = boost::any_cast<std::string>(&value);
+    const auto* several = boost::any_cast<std::vector<std::string>>(&value);
+    if ((one != nullptr && one->empty()) ||
+        (several != nullptr && std::find(several->begin(), several->end(), "") != several->end()))
+      throw std::invalid_argument("--" + option->long_name() + " needs a file name");
+  }
+}
+
 void run_command(const Command& command, const std::vector<std::string>& arguments) {
   po::variables_map options;
   try {
@@ -212,6 +244,13 @@ void run_command(const Command& command, const std::vector<std::string>& argumen
             .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
             .run(),
         options);
+  } catch (const po::unknown_option& error) {
+    refuse_option(command, error.get_option_name());
+  } catch (const po::too_many_positional_options_error&) {
+    throw std::invalid_argument(command.operand.empty()
+                                    ? "a word without an option before it means nothing here"
+                                    : "takes " + command.operand +
+                                          "; any other word needs an option before it");
   } catch (const po::multiple_occurrences& error) {
     const std::string name = error.get_option_name();
     const auto* option =
@@ -222,6 +261,7 @@ void run_command(const Command& command, const std::vector<std::string>& argumen
   }
   if (!command.operand.empty() && options.count(command.positional.name_for_position(0)) == 0)
     throw std::invalid_argument("give " + command.operand);
+  refuse_empty_names(command, options);
   po::notify(options);
   ProgressLine line;
   RunControl control;

@@ -41,12 +41,12 @@ least 1, inclusive ranges (64:1024:64, 10%:50%:10%), or all: every one from 1 to
 fixed parts fit. Eight or more budgets of a policy that orders tokens alike at each (local, sinks,
 tova, h2o-global and h2o:rows=raw with a fixed recent part) take one pass together, at scope head
 with --needed none, where the prompt is no exception, all rows and no values are recorded and
-neither --union nor --cost is asked for; give --detail overall or layer, or results are long. A budget bounds what may be held after a
-step; with --match visible what a query may see, itself included: a policy that drops after query
-i attended then holds k - 1, one that drops before or hides token i from its query k, and a
-pattern of varying size runs at the largest setting that never shows more than k. What is held and
-shown then is in the plan. Left as they are: policies that may hold all tokens at any budget, and
-the rows of a prompt that is attended in full.
+neither --union nor --cost is asked for; give --detail overall or layer, or results are long. A
+budget bounds what may be held after a step; with --match visible what a query may see, itself
+included: a policy that drops after query i attended then holds k - 1, one that drops before or
+hides token i from its query k, and a pattern of varying size runs at the largest setting that never
+shows more than k. What is held and shown then is in the plan. Left as they are: policies that may
+hold all tokens at any budget, and the rows of a prompt that is attended in full.
 
 With --prefill full, and always for policies that look at the whole prompt before they evict, the
 prompt's rows attend all before them; the cache is cut down when the last of them has.
@@ -121,7 +121,8 @@ Sums are in double and in a fixed order: the same for any number of threads, cos
 
   kvreplay simulate run.h5 --policy local,sinks,h2o,topk-row --budget 5%,10%,20%,50% --out r.h5
   kvreplay simulate run.h5 --policy h2o:heavy=25%,h2o:recent=0 --budget 64:512:64 --csv r.csv
-  kvreplay simulate run.h5 --policy local,sinks,tova --budget all --needed none --detail layer --csv r.csv
+  kvreplay simulate run.h5 --policy local,sinks,tova --budget all --needed none \
+      --detail layer --csv r.csv
   kvreplay simulate run.h5 --against optimum --policy h2o,sinks,local --out r.h5
   kvreplay simulate run.h5 --match visible --union --cost --series along.csv --bins 32)";
 
