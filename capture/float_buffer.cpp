@@ -2,16 +2,20 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <string>
 
 #include "traces/out_of_memory.hpp"
+#include "traces/size_text.hpp"
 
 namespace kvreplay {
 
 namespace {
 constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20;
 constexpr std::uint64_t kCacheLine = 64;
+constexpr std::uint64_t kMostValues = std::numeric_limits<std::uint64_t>::max() / sizeof(float);
 }  // namespace
 
 FloatBuffer::FloatBuffer(std::uint64_t values, const char* purpose) : size_(values) {
@@ -25,8 +29,8 @@ FloatBuffer::FloatBuffer(std::uint64_t values, const char* purpose) : size_(valu
   }
   if (data == nullptr)
     throw OutOfMemory("not enough memory for " + std::string(purpose) + " (" +
-                      std::to_string(values / 262144) +
-                      " MiB); end other programs, or take fewer tokens or a smaller model");
+                      size_text(std::min(values, kMostValues) * sizeof(float)) +
+                      "); end other programs, or take fewer tokens or a smaller model");
   data_.reset(static_cast<float*>(data));
   // Fewer page faults and TLB misses; where the kernel refuses, small pages do.
   if (alignment == kHugePage) madvise(data, bytes, MADV_HUGEPAGE);

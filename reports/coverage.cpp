@@ -78,10 +78,12 @@ std::string what_is_done(const json& manifest) {
   const bool several = traces.size() > 1 || not_begun != manifest.end();
   for (const auto& trace : traces) {
     const std::string some = done(manifest, trace);
-    if (some.empty()) continue;
     const std::string places = text_or_empty(trace, "done");
-    add((several ? text_or_empty(trace, "file") + ": " : "") + some + " are done" +
-        (places.empty() ? "" : ": " + places));
+    const std::string optimum =
+        &trace == &traces.back() ? text_or_empty(manifest, "optimum_done") : std::string();
+    if (some.empty() && optimum.empty()) continue;
+    add((several ? text_or_empty(trace, "file") + ": " : "") +
+        (some.empty() ? optimum : some + " are done" + (places.empty() ? "" : ": " + places)));
   }
   if (not_begun != manifest.end() && not_begun->is_array()) {
     for (const auto& name : *not_begun) {

@@ -423,10 +423,6 @@ double rounded(double value) {
   return std::strtod(text, nullptr);
 }
 
-std::string counted(std::size_t count, const std::string& one, const std::string& many) {
-  return grouped(count) + " " + (count == 1 ? one : many);
-}
-
 std::string scope_sentence(const std::string& scope) {
   if (scope == "head") return "one kept set per query head";
   if (scope == "group") return "one kept set per KV group";
@@ -443,14 +439,14 @@ std::string what_ran(const Group& group, const json& shown, const Trace& trace,
   std::string text;
   if (policies > 0) text = counted(policies, "policy", "policies");
   if (policies > 0 && budgets < group.budgets.size()) {
-    text += " at " + counted(budgets, "budget", "budgets");
+    text += " at " + counted(budgets, "budget");
   }
-  if (bounds > 0) text += (policies > 0 ? " and " : "") + counted(bounds, "bound", "bounds");
-  text += " at " + counted(group.budgets.size(), "budget", "budgets") + ", replayed on ";
+  if (bounds > 0) text += (policies > 0 ? " and " : "") + counted(bounds, "bound");
+  text += " at " + counted(group.budgets.size(), "budget") + ", replayed on ";
   text += trace.model.empty() ? group.trace : trace.model + " (" + group.trace + ")";
   std::vector<std::string> facts;
   if (trace.tokens > 0) {
-    std::string n = "n = " + counted(trace.tokens, "token", "tokens");
+    std::string n = "n = " + counted(trace.tokens, "token");
     if (trace.prompt_tokens > 0 && trace.prompt_tokens < trace.tokens) {
       n += " (" + grouped(trace.prompt_tokens) + " of them prompt)";
     }
@@ -459,8 +455,8 @@ std::string what_ran(const Group& group, const json& shown, const Trace& trace,
   const auto layers = trace.layers > 0 ? trace.layers : group.layers.size();
   const auto heads = trace.heads > 0 ? trace.heads : group.scope == "head" ? group.units.size() : 0;
   if (layers > 0) {
-    facts.push_back(counted(layers, "layer", "layers") +
-                    (heads > 0 ? " × " + counted(heads, "query head", "query heads") : ""));
+    facts.push_back(counted(layers, "layer") +
+                    (heads > 0 ? " × " + counted(heads, "query head") : ""));
   }
   facts.push_back(scope_sentence(group.scope));
   if (!trace.sampling.all()) facts.push_back("measured at " + in_words(trace.sampling));

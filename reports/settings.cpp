@@ -12,9 +12,9 @@ using nlohmann::json;
 using Settings = std::map<std::string, std::string>;  // as JSON, by key or path of keys
 
 /// Of the run, not of its numbers; traces and cells are lists of which one entry counts.
-const std::set<std::string_view> no_settings = {"command", "started",     "seconds",
-                                                "threads", "libraries",   "traces",
-                                                "cells",   "unless_said", "not_begun"};
+const std::set<std::string_view> no_settings = {
+    "command", "started", "seconds",     "threads",   "libraries",
+    "traces",  "cells",   "unless_said", "not_begun", "optimum_done"};
 
 void add(const json& value, const std::string& name, Settings& settings) {
   if (value.is_object()) {

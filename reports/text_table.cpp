@@ -74,4 +74,8 @@ std::string grouped(std::uint64_t value) {
   return text;
 }
 
+std::string counted(std::uint64_t count, const std::string& one, const std::string& many) {
+  return grouped(count) + " " + (count == 1 ? one : many.empty() ? one + "s" : many);
+}
+
 }  // namespace kvreplay

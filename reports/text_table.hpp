@@ -31,5 +31,7 @@ std::string wrapped(const std::string& start, const std::string& text);
 std::string fixed(double value, int digits);
 /// "1,088": thousands apart.
 std::string grouped(std::uint64_t value);
+/// "1 head", "1,088 heads"; `many` where it is not `one` with an s.
+std::string counted(std::uint64_t count, const std::string& one, const std::string& many = "");
 
 }  // namespace kvreplay

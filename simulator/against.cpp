@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "simulator/coverage.hpp"
 #include "simulator/metrics.hpp"
 
 namespace kvreplay {
@@ -58,6 +59,17 @@ std::optional<LossSplit> split_of(const Summary& loss, const LeastLoss& least, b
 bool Against::whole() const {
   return std::all_of(optima.begin(), optima.end(),
                      [](const auto& optimum) { return optimum.outcome.whole(); });
+}
+
+std::string Against::done() const {
+  const ReplayPlan& plan = optima.front().plan.replay;
+  std::size_t known = 0;
+  for (std::size_t unit = 0; unit < plan.units.size(); ++unit) {
+    known += std::all_of(optima.begin(), optima.end(), [&](const auto& optimum) {
+      return !optimum.outcome.units.empty() && !optimum.outcome.units[unit].empty();
+    });
+  }
+  return "of the optimum " + done_of_all(name(plan.scope), known, plan.units.size()) + " are done";
 }
 
 Against plan_against(const ReplayPlan& plan) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "simulator/optimum.hpp"
@@ -28,6 +29,8 @@ struct Against {
   std::vector<std::optional<Place>> places;  ///< by cell
 
   bool whole() const;
+  /// "of the optimum 3 of 8 heads are done".
+  std::string done() const;
 };
 
 /// The loss of a policy and its parts, as means over the same steps and heads.

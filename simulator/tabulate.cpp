@@ -94,6 +94,7 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
       {"HDF5", std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release)},
       {"oneTBB", std::string(TBB_runtime_version())}};
   if (!facts.not_begun.empty()) manifest["not_begun"] = facts.not_begun;
+  if (!facts.optimum_done.empty()) manifest["optimum_done"] = facts.optimum_done;
   if (!facts.objective.empty()) manifest["objective"] = facts.objective;
   manifest["traces"] = Json::array();
   manifest["cells"] = Json::array();

@@ -38,6 +38,8 @@ struct RunFacts {
   std::string objective = {};               ///< of the optimum that was found; empty: none was
   std::vector<std::string> not_begun = {};  ///< traces that an interrupted run did not come to
 };
+  /// Where the last trace is replayed and its optimum was interrupted: what is done, in words.
+  std::string optimum_done = {};
 
 std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFacts& facts);
 

@@ -23,6 +23,16 @@ inline std::string read_text(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// With one blank for every run of blanks and line ends: what was wrapped reads as it was written.
+inline std::string unwrapped(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    const bool blank = c == ' ' || c == '\n';
+    if (!blank || !line.ends_with(' ')) line += blank ? ' ' : c;
+  }
+  return line;
+}
+
 /// `arguments` is shell text after the program's name; quote what needs quoting.
 inline ProgramRun run_kvreplay(const std::string& arguments) {
   const TemporaryFolder folder;

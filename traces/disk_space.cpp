@@ -7,11 +7,10 @@
 
 #include "traces/errors.hpp"
 #include "traces/output_file.hpp"
+#include "traces/size_text.hpp"
 
 namespace kvreplay {
 namespace {
-
-constexpr std::uint64_t kMegabyte = 1'000'000;
 
 std::filesystem::path disk_of(const std::filesystem::path& path) {
   return folder_of(partial_of(path));
@@ -21,8 +20,8 @@ std::filesystem::path disk_of(const std::filesystem::path& path) {
                          std::uint64_t available, const std::string& advice) {
   // Rounded apart, so that the two never read the same.
   throw OutputError(names + (several ? " need" : ": the file needs") + " up to " +
-                    std::to_string((needed + kMegabyte - 1) / kMegabyte) + " MB but the disk has " +
-                    std::to_string(available / kMegabyte) + " MB free; " + advice);
+                    size_text(needed, SizeRounding::up) + " but the disk has " +
+                    size_text(available, SizeRounding::down) + " free; " + advice);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "capture/cuda/block.hpp"
+#include "traces/size_text.hpp"
 
 namespace kvreplay::cuda {
 namespace {
@@ -39,10 +40,6 @@ std::uint64_t bytes_of_longest(const TraceInfo& plan, std::uint32_t capacity) {
   const std::uint32_t row =
       rows == 0 ? capacity - 1 : plan.sampling.first + (rows - 1) * plan.sampling.every;
   return BlockLayout(plan, {row, row + 1}).size;
-}
-
-std::string in_mib(std::uint64_t bytes) {
-  return std::to_string((bytes + (1U << 20) - 1) >> 20) + " MiB";
 }
 
 }  // namespace
@@ -112,9 +109,12 @@ MemoryPlan plan_memory(const LlamaConfig& config, std::uint64_t weights, std::ui
     else
       throw std::invalid_argument(
           "a run of " + std::to_string(capacity) + " tokens needs at least " +
-          in_mib(plan.on_device()) + " of device memory (weights " + in_mib(plan.weights) +
-          ", keys and values " + in_mib(plan.cache) + ", activations " + in_mib(plan.activations) +
-          ", rows on their way " + in_mib(plan.rows) + ") but has " + in_mib(limit) +
+          size_text(plan.on_device(), SizeRounding::up) + " of device memory (weights " +
+          size_text(plan.weights, SizeRounding::up) + ", keys and values " +
+          size_text(plan.cache, SizeRounding::up) + ", activations " +
+          size_text(plan.activations, SizeRounding::up) + ", rows on their way " +
+          size_text(plan.rows, SizeRounding::up) + ") but has " +
+          size_text(limit, SizeRounding::down) +
           "; allow it more, capture fewer tokens, or use the CPU");
   }
   plan.on_host =

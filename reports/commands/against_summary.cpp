@@ -9,6 +9,7 @@
 #include "reports/commands/replay_summary.hpp"
 #include "reports/commands/shown_budgets.hpp"
 #include "reports/text_table.hpp"
+#include "traces/size_text.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -51,9 +52,9 @@ void print_optima(const Against& against, unsigned threads) {
     bytes = std::max(bytes, estimated_bytes(optimum.plan, threads));
   }
   const auto& units = against.optima.front().plan.replay.units;
-  std::cout << "  against  the optimum of " << grouped(units.size()) << " kept sets"
+  std::cout << "  against  the optimum of " << counted(units.size(), "kept set")
             << (against.optima.size() > 1 ? ", also with the prompt attended in full" : "")
-            << ": up to about " << grouped(bytes >> 20) << " MiB" << std::endl;
+            << ": up to about " << size_text(bytes) << std::endl;
 }
 
 void print_against(const ReplayPlan& plan, const ReplayOutcome& outcome, const Against& against) {

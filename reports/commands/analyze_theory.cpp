@@ -14,6 +14,7 @@
 #include "simulator/csv.hpp"
 #include "simulator/theory.hpp"
 #include "traces/errors.hpp"
+#include "traces/size_text.hpp"
 #include "traces/trace_reader.hpp"
 
 namespace kvreplay::commands {
@@ -85,6 +86,7 @@ bool evicts(const OptimumPlan& plan, std::size_t budget) {
 
 void print_drift(const OptimumPlan& plan, const std::vector<Head>& heads) {
   TextTable table({"budget", "h", "theta", "gamma", "alpha"});
+  table.align_left(1);
   double least = HUGE_VAL;
   bool measured = false;
   for (std::size_t at = 0; at < plan.budgets.size(); ++at) {
@@ -214,11 +216,11 @@ void run(const po::variables_map& options, const RunControl& control) {
   if (csv) distinct_paths({{"the trace", path}}, {{"--csv", *csv}});
   OutputFiles files;
   if (csv) files.claim(*csv, options["overwrite"].as<bool>());
-  std::cout << plan.replay.trace << ": " << grouped(plan.replay.tokens) << " tokens, "
-            << grouped(plan.replay.units.size()) << " heads, " << grouped(samples)
-            << " drawn sets a head, seed " << seed << ", memory up to about "
-            << grouped(estimated_bytes(plan, threads) >> 20) << " MiB on " << threads
-            << (threads == 1 ? " thread" : " threads") << std::endl;
+  std::cout << plan.replay.trace << ": " << counted(plan.replay.tokens, "token") << ", "
+            << counted(plan.replay.units.size(), "head") << ", " << counted(samples, "drawn set")
+            << " a head, seed " << seed << ", memory up to about "
+            << size_text(estimated_bytes(plan, threads)) << " on " << counted(threads, "thread")
+            << std::endl;
   const auto theories = check_theory(reader, plan, samples, seed, threads, control);
   std::vector<Head> heads;
   for (std::size_t unit = 0; unit < theories.size(); ++unit) {
@@ -234,21 +236,13 @@ void run(const po::variables_map& options, const RunControl& control) {
       file.finish(whole);
     });
   }
-  if (!whole) std::cout << "\npartial: over the " << heads.size() << " heads that are done\n";
+  if (!whole)
+    std::cout << "\npartial: over the " << counted(heads.size(), "head") << " that are done\n";
   print_submodularity(heads);
   print_drift(plan, heads);
   print_ratios(plan, heads);
-  std::string kept;
-  for (const auto& name : files.written()) {
-    kept = whole ? name : partial_of(name).string();
-    std::cout << "wrote " << kept << "\n";
-  }
-  if (!whole) {
-    throw Interrupted("interrupted; " + grouped(heads.size()) + " of " + grouped(theories.size()) +
-                      " heads are done" + (kept.empty() ? "" : "; kept as " + kept) +
-                      (files.faults().empty() ? "" : "; " + files.faults()));
-  }
-  if (!files.faults().empty()) throw OutputError(files.faults());
+  files.end(
+      whole ? "" : grouped(heads.size()) + " of " + counted(theories.size(), "head") + " are done");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ void ByteSize::xparse(boost::any& store, const std::vector<std::string>& words) 
   const std::string_view unit(stop, static_cast<std::size_t>(end - stop));
   constexpr std::string_view kUnits = "KMGT";
   const auto power = unit.empty() ? 0 : kUnits.find(unit) + 1;
-  for (std::size_t i = 0; i < power && i < kUnits.size(); ++i) number *= 1024;
+  for (std::size_t i = 0; i < power && i < kUnits.size(); ++i) number *= 1000;
   const bool known = unit.empty() || (unit.size() == 1 && kUnits.find(unit) != kUnits.npos);
   if (words.size() != 1 || error != std::errc() || !known || !(number >= 1) || number > 0x1p60) {
     po::error_with_option_name wrong(

@@ -15,7 +15,7 @@ class ByteSize final : public po::typed_value<std::uint64_t> {
   void xparse(boost::any& store, const std::vector<std::string>& words) const override;
 };
 
-/// The value of an option: a number with K, M, G or T for powers of 1,024, or of bytes without.
+/// The value of an option: a number with K, M, G or T for powers of 1,000, or of bytes without.
 /// Other texts are errors that name the option.
 inline po::typed_value<std::uint64_t>* byte_size() {
   return new ByteSize();  // boost takes ownership

@@ -16,13 +16,15 @@
 #include "reports/commands/capture_runtime.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
-#include "reports/commands/in_megabytes.hpp"
 #include "reports/commands/index_list.hpp"
+#include "reports/commands/output_files.hpp"
 #include "reports/commands/whole_number.hpp"
+#include "reports/text_table.hpp"
 #include "traces/mapped_file.hpp"
 #include "traces/output_file.hpp"
 #include "traces/quoted.hpp"
 #include "traces/sha256.hpp"
+#include "traces/size_text.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -47,8 +49,8 @@ void check_context(const po::variables_map& options, const LlamaConfig& config,
 
 std::string rate(std::size_t tokens, double seconds) {
   std::ostringstream text;
-  text << tokens << " tokens in " << std::fixed << std::setprecision(2) << seconds << " s, "
-       << std::setprecision(1) << static_cast<double>(tokens) / seconds << " tokens/s";
+  text << counted(tokens, "token") << " in " << std::fixed << std::setprecision(2) << seconds
+       << " s, " << std::setprecision(1) << static_cast<double>(tokens) / seconds << " tokens/s";
   return text.str();
 }
 
@@ -75,8 +77,8 @@ std::string keep_log_probabilities(OutputFile& file, const CaptureResult& known,
   } catch (const OutputError& error) {
     return why + "; " + error.what();
   }
-  return why + "; " + partial_of(file.path()).string() + " keeps " + std::to_string(count) +
-         (count == 1 ? " log-probability" : " log-probabilities");
+  return why + "; " + partial_of(file.path()).string() + " keeps " +
+         counted(count, "log-probability", "log-probabilities");
 }
 
 void print_result(const po::variables_map& options, const CaptureRequest& request,
@@ -88,7 +90,7 @@ void print_result(const po::variables_map& options, const CaptureRequest& reques
     const double sum = std::accumulate(result.log_probabilities.begin(), end, 0.0);
     std::ostringstream text;
     text << std::fixed << std::setprecision(5) << std::exp(-sum / static_cast<double>(prompt - 1))
-         << " over " << prompt - 1 << " predicted prompt tokens";
+         << " over " << counted(prompt - 1, "predicted prompt token");
     print("perplexity", text.str());
   }
   if (request.generate > 0) {
@@ -171,7 +173,7 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
                                 ": prompt and generated tokens have rows 0 to " +
                                 std::to_string(info.tokens - 1) + " only");
   const std::string how_many =
-      (prompt.all ? "all " : "the first ") + std::to_string(info.prompt_tokens) + " tokens";
+      (prompt.all ? "all " : "the first ") + counted(info.prompt_tokens, "token");
   info.source = "capture of " + prompt.origin + ", " + how_many + ", " +
                 std::to_string(request.generate) + " generated at most, " + decoding.str();
 
@@ -188,19 +190,19 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
     planned.others.push_back(
         {options["logprobs"].as<std::string>(), std::uint64_t{info.tokens} * kLogProbabilityBytes});
   print("model", printable(config.name) + " (" + config.architecture + ", " +
-                     std::to_string(config.layers) + " layers, " + std::to_string(config.heads) +
-                     " heads, " + std::to_string(config.kv_heads) + " KV heads, head size " +
+                     counted(config.layers, "layer") + ", " + counted(config.heads, "head") + ", " +
+                     counted(config.kv_heads, "KV head") + ", head size " +
                      std::to_string(config.head_size) + ") from " + model_path.string());
   print("prompt", how_many + " of " + printable(prompt.origin) +
                       (prompt.all ? "" : " (the rest is not tokenised)") + ", then up to " +
                       std::to_string(request.generate) + " generated, " + decoding.str());
-  print("records", record ? std::to_string(layers.size()) + " layers x " +
-                                std::to_string(heads.size()) + " heads as " +
-                                std::string(name(encoding)) + (info.values ? " and values" : "") +
-                                (info.norms ? " and norms" : "") +
-                                (info.sampling.all() ? "" : ", " + in_words(info.sampling)) +
-                                ", up to " + in_megabytes(stored_row_bytes(info)) + " of them"
-                          : "nothing (--no-record)");
+  print("records", record
+                       ? counted(layers.size(), "layer") + " x " + counted(heads.size(), "head") +
+                             " as " + std::string(name(encoding)) +
+                             (info.values ? " and values" : "") + (info.norms ? " and norms" : "") +
+                             (info.sampling.all() ? "" : ", " + in_words(info.sampling)) +
+                             ", up to " + size_text(stored_row_bytes(info)) + " of them"
+                       : "nothing (--no-record)");
   print("device", runtime.device);
   print("needs", runtime.needs);
   if (!estimate_only) check_machine(planned, options["beyond-memory"].as<bool>());
@@ -240,14 +242,11 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
 
   print_result(options, request, result, *tokenizer);
   if (record) {
-    std::error_code error;
-    const auto bytes = std::filesystem::file_size(out, error);
     std::ostringstream text;
-    text << out.string() << ", " << (error ? "" : in_megabytes(bytes) + ", ")
-         << result.tokens.size() << " tokens, row sums within " << std::setprecision(2)
-         << recorder->row_sum_error() << " of 1 (synced in " << std::fixed << result.seal_seconds
-         << " s)";
-    print("wrote", text.str());
+    text << counted(result.tokens.size(), "token") << ", row sums within " << std::setprecision(2)
+         << recorder->row_sum_error() << " of 1, synced in " << std::fixed << result.seal_seconds
+         << " s";
+    print("recorded", text.str());
   }
   if (log_probabilities) write_log_probabilities(*log_probabilities, result, true);
 }
@@ -270,6 +269,7 @@ Command capture_command() {
       "fit is refused; --estimate says it for every encoding and ends.\n"
       "Ctrl-C leaves TRACE.h5.partial with all rows that were whole by then, and the file of\n"
       "--logprobs likewise.\n\n"
+  for (const auto& output : outputs) print_written(output.path);
       "  kvreplay capture --model smollm2.gguf --text book.txt --max-tokens 1024 --generate 64 "
       "\\\n      --out run.h5\n"
       "  kvreplay capture --model smollm2.gguf --tokens 1,450,3118 --layers 0,10-19 --heads 0-2 "
@@ -280,7 +280,7 @@ Command capture_command() {
   auto add = command.options.add_options();
   add("model", po::value<std::string>()->required()->value_name("FILE"), "the model, a GGUF file");
   add("text", po::value<std::string>()->value_name("FILE"),
-      "the prompt as text (- reads standard input; at most the first 64 MiB)");
+      "the prompt as text (- reads standard input; at most the first 64 MB)");
   add("tokens", po::value<std::string>()->value_name("IDS"),
       "the prompt as token ids: 1,15043,3186 or @FILE");
   add("max-tokens", whole_number<std::uint32_t>(1, TraceInfo::kMostTokens)->value_name("N"),

@@ -5,9 +5,9 @@
 #include <stdexcept>
 
 #include "capture/machine_memory.hpp"
-#include "reports/commands/in_megabytes.hpp"
 #include "reports/text_table.hpp"
 #include "traces/output_file.hpp"
+#include "traces/size_text.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -43,7 +43,7 @@ std::string smaller_encoding(const PlannedCapture& plan) {
       least = encoding;
   const std::uint64_t bytes = planned_file_bytes(with(plan.info, least));
   if (least == plan.info.encoding || bytes > free_space(*plan.out).value_or(0)) return "";
-  return "--encoding " + std::string(name(least)) + " takes " + in_megabytes(bytes) + ", or ";
+  return "--encoding " + std::string(name(least)) + " takes " + size_text(bytes) + ", or ";
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ std::string CaptureEstimates::time_of(const TraceInfo& info) const {
 
 std::string CaptureEstimates::memory_of(const TraceInfo& info) const {
   try {
-    return in_megabytes(plan_.runtime.host_memory(info));
+    return size_text(plan_.runtime.host_memory(info));
   } catch (const std::invalid_argument&) {  // a GPU has no room for its rows
     return "does not fit";
   }
@@ -71,7 +71,7 @@ std::string CaptureEstimates::memory_of(const TraceInfo& info) const {
 
 std::string CaptureEstimates::line() const {
   return (speed_ ? "about " + time_of(plan_.info) : "a time that is not known of GPUs") +
-         (plan_.record ? ", " + in_megabytes(planned_file_bytes(plan_.info)) + " on disk" : "");
+         (plan_.record ? ", " + size_text(planned_file_bytes(plan_.info)) + " on disk" : "");
 }
 
 std::string CaptureEstimates::table() const {
@@ -80,10 +80,10 @@ std::string CaptureEstimates::table() const {
   for (const Encoding encoding : kEncodings) {
     const TraceInfo info = with(plan_.info, encoding);
     table.add({std::string(name(encoding)) + (encoding == plan_.info.encoding ? " *" : ""),
-               in_megabytes(planned_file_bytes(info)), memory_of(info), time_of(info)});
+               size_text(planned_file_bytes(info)), memory_of(info), time_of(info)});
   }
   const auto free = [](std::optional<std::uint64_t> bytes) {
-    return bytes ? in_megabytes(*bytes) : "unknown";
+    return bytes ? size_text(*bytes) : "unknown";
   };
   table.add({"free", plan_.out ? free(free_space(*plan_.out)) : "-", free(available_memory()), ""});
   const auto adds = [&](bool TraceInfo::*what) {
@@ -91,7 +91,7 @@ std::string CaptureEstimates::table() const {
     TraceInfo together = plan_.info;
     without.*what = false;
     together.*what = true;
-    return in_megabytes(planned_file_bytes(together) - planned_file_bytes(without));
+    return size_text(planned_file_bytes(together) - planned_file_bytes(without));
   };
   const auto part = [&](const char* option, bool TraceInfo::*what) {
     return std::string(option) +
@@ -108,8 +108,8 @@ void check_machine(const PlannedCapture& plan, bool beyond_memory) {
   const std::uint64_t needed = plan.runtime.host_memory(plan.info);
   const auto available = available_memory();
   if (beyond_memory || !available || needed <= *available) return;
-  throw std::invalid_argument("the run needs " + in_megabytes(needed) + " of memory and " +
-                              in_megabytes(*available) +
+  throw std::invalid_argument("the run needs " + size_text(needed) + " of memory and " +
+                              size_text(*available) +
                               " can be had; take fewer tokens with --max-tokens or --generate, "
                               "fewer --threads or a smaller "
                               "model, or insist with --beyond-memory");

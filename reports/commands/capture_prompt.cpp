@@ -18,7 +18,7 @@
 namespace kvreplay::commands {
 namespace {
 
-constexpr std::size_t kMostTextBytes = std::size_t{64} << 20;
+constexpr std::size_t kMostTextBytes = 64'000'000;
 
 /// A file or pipe that is open.
 class Descriptor {

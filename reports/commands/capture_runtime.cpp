@@ -6,9 +6,10 @@
 
 #include "capture/estimate.hpp"
 #include "reports/commands/byte_size.hpp"
-#include "reports/commands/in_megabytes.hpp"
 #include "reports/commands/whole_number.hpp"
+#include "reports/text_table.hpp"
 #include "traces/quoted.hpp"
+#include "traces/size_text.hpp"
 
 #ifdef KVREPLAY_CUDA
 #include "capture/cuda/cuda_device.hpp"
@@ -45,9 +46,8 @@ CaptureRuntime cuda_runtime(const po::variables_map& options, const GgufFile& fi
   const cuda::MemoryPlan plan = planned_for(planned);
   CaptureRuntime runtime;
   runtime.device = device->name() + " (CUDA)";
-  runtime.needs = in_megabytes(plan.on_device()) + " of device memory, " + in_megabytes(weights) +
-                  " of them weights as fp32; " + in_megabytes(weights + plan.on_host) +
-                  " of memory";
+  runtime.needs = size_text(plan.on_device()) + " of device memory, " + size_text(weights) +
+                  " of them weights as fp32; " + size_text(weights + plan.on_host) + " of memory";
   runtime.host_memory = [planned_for, weights,
                          base = base_memory(config, request)](const TraceInfo& info) {
     return base + weights + planned_for(info).on_host;
@@ -82,10 +82,9 @@ CaptureRuntime cpu_runtime(const po::variables_map& options, const GgufFile& fil
   runtime.host_memory = [cpu, record, &file, &config, &request](const TraceInfo& info) {
     return capture_memory(file, config, cpu, request, info, record);
   };
-  runtime.device =
-      "CPU, " + std::to_string(cpu.threads) + (cpu.threads == 1 ? " thread" : " threads");
-  runtime.needs = in_megabytes(runtime.host_memory(planned)) + " of memory, " +
-                  in_megabytes(weights) + " of them weights as fp32";
+  runtime.device = "CPU, " + counted(cpu.threads, "thread");
+  runtime.needs = size_text(runtime.host_memory(planned)) + " of memory, " + size_text(weights) +
+                  " of them weights as fp32";
   runtime.load = [cpu, &file, &config] { return std::make_unique<CpuModel>(file, config, cpu); };
   return runtime;
 }

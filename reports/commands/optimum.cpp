@@ -2,6 +2,7 @@
 #include <chrono>
 #include <iostream>
 #include <map>
+#include <sstream>
 #include <thread>
 
 #include "reports/commands/command.hpp"
@@ -16,6 +17,7 @@
 #include "simulator/optimal_sets.hpp"
 #include "simulator/optimum_rows.hpp"
 #include "simulator/tabulate.hpp"
+#include "traces/size_text.hpp"
 #include "traces/trace_reader.hpp"
 
 namespace kvreplay::commands {
@@ -54,8 +56,8 @@ other sets lose less it does not check.
 
 void print_plan(const OptimumPlan& plan, unsigned threads) {
   const auto& budgets = plan.budgets;
-  std::cout << plan.replay.trace << ": " << grouped(plan.replay.tokens) << " tokens, "
-            << grouped(plan.replay.units.size()) << " kept sets at scope "
+  std::cout << plan.replay.trace << ": " << counted(plan.replay.tokens, "token") << ", "
+            << counted(plan.replay.units.size(), "kept set") << " at scope "
             << name(plan.replay.scope) << "\n"
             << "  objective " << plan.objective.text() << ", lost is " << plan.objective.metric()
             << "\n"
@@ -64,8 +66,8 @@ void print_plan(const OptimumPlan& plan, unsigned threads) {
             << "  budgets   " << grouped(budgets.size()) << " from "
             << grouped(budgets.front().held) << " to " << grouped(budgets.back().held)
             << ": k tokens held after a step, k + 1 seen by a query\n"
-            << "  memory    up to about " << grouped(estimated_bytes(plan, threads) >> 20)
-            << " MiB on " << threads << (threads == 1 ? " thread" : " threads") << std::endl;
+            << "  memory    up to about " << size_text(estimated_bytes(plan, threads)) << " on "
+            << counted(threads, "thread") << std::endl;
 }
 
 /// What of the plan is done, in the form that simulate tells it.
@@ -105,8 +107,9 @@ void print_table(const OptimumPlan& plan, const OptimumOutcome& outcome) {
 
 void check(const po::variables_map& options, const TraceReader& reader, std::string_view trace,
            const RunControl& control) {
-  for (const auto* option : {"budget", "out", "csv", "sets", "objective", "scope", "prefill",
-                             "prompt-len", "steps", "detail", "layers", "heads"}) {
+  for (const auto* option :
+       {"budget", "out", "csv", "sets", "objective", "scope", "prefill", "prompt-len", "steps",
+        "detail", "layers", "heads", "threads", "overwrite"}) {
     if (options.count(option) != 0 && !options[option].defaulted()) {
       throw std::invalid_argument("--check reads what was found and takes no --" +
                                   std::string(option));
@@ -114,11 +117,15 @@ void check(const po::variables_map& options, const TraceReader& reader, std::str
   }
   const auto path = options["check"].as<std::string>();
   const SetsCheck found = check_sets(path, reader, trace, control);
-  std::cout << path << ": holds. " << grouped(found.units) << " kept sets, " << grouped(found.lines)
-            << " budgets of them, " << grouped(found.tokens_left)
-            << " evictions: each token is seen from its own query to one last one, no step holds "
-               "more than its budget, the losses are as stated (largest difference "
-            << found.largest_error << ") and convex in the budget\n";
+  std::ostringstream error;
+  error << found.largest_error;
+  std::cout << wrapped("", path + ": holds. " + counted(found.units, "kept set") + ", " +
+                               counted(found.lines, "budget") + " of them, " +
+                               counted(found.tokens_left, "eviction") +
+                               ": each token is seen from its own query to one last one, no step "
+                               "holds more than its budget, the losses are as stated (largest "
+                               "difference " +
+                               error.str() + ") and convex in the budget");
 }
 
 void run(const po::variables_map& options, const RunControl& control) {
@@ -161,12 +168,9 @@ void run(const po::variables_map& options, const RunControl& control) {
   for (const auto& file : {out, csv}) {
     if (file) files.claim(*file, overwrite);
   }
-  std::optional<OutputFile> sets_file;
-  std::optional<OptimalSets> sets;
-  if (const auto file = text_option(options, "sets")) {
-    sets_file.emplace(*file, overwrite);
-    sets.emplace(plan.replay.units.size(), *sets_file);
-  }
+  const auto sets_path = text_option(options, "sets");
+  std::optional<OptimalSets> sets;  // written along the way
+  if (sets_path) sets.emplace(plan.replay.units.size(), files.claim(*sets_path, overwrite));
 
   print_plan(plan, threads);
   RunFacts facts{.command = given_options(options), .threads = threads, .started = now_utc()};
@@ -183,7 +187,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   results.manifest_json = manifest_json({{info, plan.replay, done_of(plan, outcome)}}, facts);
   if (out) files.write(*out, [&](auto& file) { write_hdf5(results, file); });
   if (csv) files.write(*csv, [&](auto& file) { write_csv(results, file); });
-  if (sets) sets->finish(!results.partial);
+  if (sets) files.write(*sets_path, [&](auto&) { sets->finish(!results.partial); });
 
   print_table(plan, outcome);
   std::cout << "\n"
@@ -193,20 +197,7 @@ void run(const po::variables_map& options, const RunControl& control) {
                          static_cast<double>(outcome.units_done),
                      3)
             << " s for a kept set on one thread\n";
-  auto names = files.written();
-  if (sets) names.push_back(sets_file->path().string());
-  std::string kept;
-  for (const auto& name : names) {
-    const std::string file = results.partial ? partial_of(name).string() : name;
-    kept += (kept.empty() ? "" : ", ") + file;
-    std::cout << "wrote " << file << "\n";
-  }
-  if (results.partial) {
-    throw Interrupted("interrupted; " + done_so_far(plan.replay, done_of(plan, outcome)) +
-                      (kept.empty() ? "" : "; kept as " + kept) +
-                      (files.faults().empty() ? "" : "; " + files.faults()));
-  }
-  if (!files.faults().empty()) throw OutputError(files.faults());
+  files.end(results.partial ? done_so_far(plan.replay, done_of(plan, outcome)) : "");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The files of a run that writes several.
+// The files of a run that writes several, and how such a run ends.
 #pragma once
 
 #include <functional>
@@ -14,19 +14,21 @@ namespace kvreplay::commands {
 /// writes at its end whatever can be written: a file that fails costs none of the others.
 class OutputFiles {
  public:
-  /// As OutputFile().
-  void claim(const std::string& path, bool overwrite);
+  /// As OutputFile(). The file stays where it is until it is written.
+  OutputFile& claim(const std::string& path, bool overwrite);
   /// Has `write` fill and finish the claimed file, and remembers an OutputError.
   void write(const std::string& path, const std::function<void(OutputFile&)>& write);
-
-  const std::vector<std::string>& written() const { return written_; }
-  /// What went wrong with each of the others; empty: nothing.
-  const std::string& faults() const { return faults_; }
+  /// The last lines of a run: what was written, by print_written(). Throws Interrupted where
+  /// `missing` says what the run has not done, else OutputError where a file could not be written.
+  void end(const std::string& missing) const;
 
  private:
   std::map<std::string, OutputFile> claimed_;
   std::vector<std::string> written_;
   std::string faults_;
 };
+
+/// "wrote sweep.csv, 1.25 MB", and `more` behind it.
+void print_written(const std::filesystem::path& path, const std::string& more = "");
 
 }  // namespace kvreplay::commands

@@ -16,6 +16,7 @@
 #include "simulator/metrics.hpp"
 #include "simulator/tabulate.hpp"
 #include "traces/quoted.hpp"
+#include "traces/size_text.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -208,10 +209,6 @@ void print_shown_more(const ReplayPlan& plan, const ReplayOutcome& outcome,
                   "--csv is equal.");
 }
 
-std::string counted(std::size_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 std::string shared_by(Scope scope) {
   switch (scope) {
     case Scope::head:
@@ -288,9 +285,9 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
     heads += unit.heads.size();
     layers.insert(unit.layer_names.begin(), unit.layer_names.end());
   }
-  std::cout << plan.trace << ": " << grouped(plan.tokens) << " tokens ("
+  std::cout << plan.trace << ": " << counted(plan.tokens, "token") << " ("
             << grouped(plan.prompt_tokens) << " of the prompt), "
-            << (info.model_name.empty() ? "no model named" : info.model_name) << ", "
+            << (info.model_name.empty() ? "no model named" : printable(info.model_name)) << ", "
             << counted(layers.size(), "layer") << ", " << counted(heads, "head") << "\n"
             << "  scope    " << name(plan.scope) << ": " << shared_by(plan.scope)
             << (plan.scope == Scope::head
@@ -330,7 +327,7 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
     common += ' ';
     common += answer;
   }
-  std::cout << "  unless said: " << common << "\n";
+  std::cout << wrapped("  unless said: ", common);
   const auto shown = shown_budgets(plan);
   for (const auto& line : policy_lines(plan)) {
     const auto parameters = merged_parameters(line.parameters);
@@ -359,8 +356,8 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
                 << " tokens of budget " << plan.cells[cell].budget.text << "\n";
     }
   }
-  std::cout << "  memory   up to about " << grouped(estimated_bytes(plan, threads) >> 20)
-            << " MiB on " << threads << (threads == 1 ? " thread" : " threads") << std::endl;
+  std::cout << "  memory   up to about " << size_text(estimated_bytes(plan, threads)) << " on "
+            << counted(threads, "thread") << std::endl;
 }
 
 void print_dealt(const ReplayPlan& plan) {
@@ -424,7 +421,7 @@ void print_table(const ReplayPlan& plan, const ReplayOutcome& outcome, std::stri
     }
     table.add(row);
   }
-  std::cout << "\n" << title << "\n" << table.text("  ");
+  std::cout << "\n" << wrapped("", title) << table.text("  ");
   if (marks && metric == "mass_loss") print_shown_more(plan, outcome, lines, more);
   if (samples.size() == 1) return;
   for (std::size_t at = 0; at < samples.size(); ++at) {

@@ -5,9 +5,10 @@
 
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/output_files.hpp"
 #include "reports/html_report.hpp"
-#include "reports/text_table.hpp"
 #include "traces/output_file.hpp"
+#include "traces/size_text.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -19,10 +20,6 @@ std::vector<std::string> names_of(const Paths& paths) {
   std::vector<std::string> names;
   for (const auto& path : paths) names.push_back(std::filesystem::path(path).filename().string());
   return std::set(names.begin(), names.end()).size() == names.size() ? names : paths;
-}
-
-std::string kilobytes(std::size_t bytes) {
-  return grouped((bytes + 999) / 1000) + " kB";
 }
 
 void run(const po::variables_map& options, const RunControl& control) {
@@ -45,8 +42,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   file.finish();
   for (const auto& sentence : report.notices) std::cout << sentence << "\n";
   for (const auto& sentence : report.headlines) std::cout << sentence << "\n";
-  std::cout << "wrote " << out.string() << ", " << kilobytes(report.html.size()) << ", of which "
-            << kilobytes(report.data_bytes) << " data\n";
+  print_written(out, ", " + size_text(report.data_bytes) + " of them data");
 }
 
 }  // namespace

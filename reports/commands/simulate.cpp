@@ -134,15 +134,17 @@ struct Outputs {
 };
 
 /// "12 of 270 heads are done: layer 0, heads 0-2 of layer 1".
-std::string what_is_done(const std::vector<ReplayedTrace>& traces,
-                         const std::vector<std::string>& not_begun) {
-  const bool several = traces.size() + not_begun.size() > 1;
+std::string what_is_done(const std::vector<ReplayedTrace>& traces, const RunFacts& facts) {
+  const bool several = traces.size() + facts.not_begun.size() > 1;
   std::string text;
   for (const auto& trace : traces) {
     text += (text.empty() ? "" : "; ") + (several ? trace.plan.trace + ": " : "");
-    text += whole(trace.plan, trace.outcome) ? "done" : done_so_far(trace.plan, trace.outcome);
+    const bool without_optimum = !facts.optimum_done.empty() && &trace == &traces.back();
+    text += without_optimum                    ? facts.optimum_done
+            : whole(trace.plan, trace.outcome) ? "done"
+                                               : done_so_far(trace.plan, trace.outcome);
   }
-  for (const auto& name : not_begun) text += "; " + name + ": not begun";
+  for (const auto& name : facts.not_begun) text += "; " + name + ": not begun";
   return text;
 }
 
@@ -154,7 +156,7 @@ void print_tables(const ReplayPlan& plan, const ReplayOutcome& outcome, bool all
                          done_so_far(plan, outcome) + "; what follows is of them only");
   }
   print_table(plan, outcome, "mass_loss",
-              "mean mass_loss, the share of attention on tokens that queries do not see, over " +
+              "mean mass_loss, attention on tokens that queries do not see, over " +
                   replayed_heads(plan, outcome));
   if (plan.values) {
     print_table(plan, outcome, "output_error",
@@ -331,7 +333,10 @@ void run(const po::variables_map& options, const RunControl& control) {
       find_optima(*readers[i], against[i], threads, control);
       seconds_of_optima += seconds_since(before);
       add_rows(plan, outcome, against[i], results);
-      if (!against[i].whole()) stop_before(i + 1);
+      if (!against[i].whole()) {
+        facts.optimum_done = "the replay is done, " + against[i].done();
+        stop_before(i + 1);
+      }
     }
     outcome.units = {};  // they are rows now
     outcome.series = {};
@@ -370,20 +375,7 @@ void run(const po::variables_map& options, const RunControl& control) {
             << " G row entries x cells per second"
             << (against_what ? ", and " + fixed(seconds_of_optima, 1) + " s for the optimum" : "")
             << "\n";
-  std::string kept;
-  for (const auto& path : files.written()) {
-    const std::string file = results.partial ? partial_of(path).string() : path;
-    kept += (kept.empty() ? "" : ", ") + file;
-    std::cout << "wrote " << file << "\n";
-  }
-  if (results.partial) {
-    const bool asked = !kept.empty() || !files.faults().empty();
-    throw Interrupted("interrupted; " + what_is_done(traces, facts.not_begun) +
-                      (asked ? "" : "; no file was asked for") +
-                      (kept.empty() ? "" : "; kept as " + kept) +
-                      (files.faults().empty() ? "" : "; " + files.faults()));
-  }
-  if (!files.faults().empty()) throw OutputError(files.faults());
+  files.end(results.partial ? what_is_done(traces, facts) : "");
 }
 
 }  // namespace

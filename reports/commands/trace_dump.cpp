@@ -5,6 +5,7 @@
 
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/output_files.hpp"
 #include "reports/commands/whole_number.hpp"
 #include "traces/dump.hpp"
 #include "traces/output_file.hpp"
@@ -124,6 +125,7 @@ Command trace_dump_command() {
         throw Interrupted("interrupted; no file is written or replaced");
       }
       file.finish();
+      print_written(file.path());
     } else {
       dump(trace, slot, range, format, std::cout);
     }

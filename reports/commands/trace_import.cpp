@@ -2,7 +2,9 @@
 
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/output_files.hpp"
 #include "reports/commands/whole_number.hpp"
+#include "reports/text_table.hpp"
 #include "traces/import.hpp"
 
 namespace kvreplay::commands {
@@ -55,9 +57,10 @@ Command trace_import_command() {
                    {{"--out", out}});
     const TraceInfo info =
         import_dense(array, out, given["overwrite"].as<bool>(), options, control);
-    std::cout << out << ": " << info.layers.size() << " layers x " << info.heads.size()
-              << " heads x " << info.tokens << " rows, " << name(info.encoding)
+    std::cout << counted(info.layers.size(), "layer") << " x " << counted(info.heads.size(), "head")
+              << " x " << counted(info.tokens, "row") << ", " << name(info.encoding)
               << ", largest abs(row sum - 1) " << info.row_sum_error << "\n";
+    print_written(out);
   };
   return command;
 }

@@ -2,7 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/commands/command.hpp"
+#include "reports/text_table.hpp"
 #include "traces/quoted.hpp"
+#include "traces/size_text.hpp"
 #include "traces/trace_reader.hpp"
 
 namespace kvreplay::commands {
@@ -53,11 +55,10 @@ nlohmann::ordered_json as_json(const TraceReader& trace) {
 
 void print(std::ostream& out, const TraceReader& trace) {
   const TraceInfo& info = trace.info();
-  const auto line = [&out](const char* key, const auto& value) {
-    out << key << std::string(16 - std::string_view(key).size(), ' ') << value << "\n";
-  };
-  const auto text = [&line](const char* key, const std::string& value) {
-    if (!value.empty()) line(key, printable(value));
+  const auto start = [](const std::string& key) { return key + std::string(16 - key.size(), ' '); };
+  const auto line = [&](const char* key, const auto& value) { out << start(key) << value << "\n"; };
+  const auto text = [&](const char* key, const std::string& value) {
+    if (!value.empty()) out << wrapped(start(key), printable(value));
   };
   const auto number = [](auto value) { return std::to_string(value); };
   line("file", trace.path().string());
@@ -76,11 +77,11 @@ void print(std::ostream& out, const TraceReader& trace) {
   text("prompt sha256", info.prompt_sha256);
   line("layers", index_ranges(info.layers) + " of " + number(info.model_layers));
   line("query heads", index_ranges(info.heads) + " of " + number(info.model_heads));
-  line("KV heads", number(info.kv_heads) + " (" + number(info.group_size()) + " query heads each)");
+  line("KV heads",
+       number(info.kv_heads) + " (" + counted(info.group_size(), "query head") + " each)");
   if (info.head_size != 0) line("head size", info.head_size);
-  line("encoding", std::string(name(info.encoding)) + ", " +
-                       number((stored_row_bytes(info) + 500'000) / 1'000'000) + " MB of " +
-                       (info.encoding == Encoding::factors ? "queries and keys" : "rows") +
+  line("encoding", std::string(name(info.encoding)) + ", " + size_text(stored_row_bytes(info)) +
+                       " of " + (info.encoding == Encoding::factors ? "queries and keys" : "rows") +
                        (info.values ? " and values" : "") +
                        (info.norms ? ", norms of keys and values" : ""));
   if (!info.sampling.all())
@@ -90,7 +91,7 @@ void print(std::ostream& out, const TraceReader& trace) {
   text("computed in", info.compute_type);
   if (!info.rope_type.empty() && info.rope_type != "none") {
     out << "rope            " << info.rope_type << ", theta " << info.rope_theta << ", "
-        << info.rope_dimensions << " dimensions\n";
+        << counted(info.rope_dimensions, "dimension") << "\n";
   }
   // Layers that attend alike share a line.
   for (std::size_t at = 0; at < info.layers.size();) {
@@ -104,10 +105,10 @@ void print(std::ostream& out, const TraceReader& trace) {
       alike.push_back(info.layers[at]);
     }
     out << "attention       " << first.type;
-    if (first.window != 0) out << " of " << first.window << " tokens";
+    if (first.window != 0) out << " of " << counted(first.window, "token");
     if (first.scale != 0) out << ", scale " << first.scale;
     if (first.softcap != 0) out << ", softcap " << first.softcap;
-    out << " (layers " << index_ranges(alike) << ")\n";
+    out << (alike.size() == 1 ? " (layer " : " (layers ") << index_ranges(alike) << ")\n";
   }
 }
 

@@ -2,7 +2,9 @@
 
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/output_files.hpp"
 #include "reports/commands/whole_number.hpp"
+#include "reports/text_table.hpp"
 #include "traces/synth.hpp"
 
 namespace kvreplay::commands {
@@ -73,9 +75,10 @@ Command trace_synth_command() {
     const auto out = given["out"].as<std::string>();
     distinct_paths({}, {{"--out", out}});
     synthesize(options, out, given["overwrite"].as<bool>(), control);
-    std::cout << out << ": " << options.layers << " layers x " << options.heads << " heads x "
-              << options.tokens << " rows, " << name(options.encoding) << ", seed " << options.seed
-              << "\n";
+    std::cout << counted(options.layers, "layer") << " x " << counted(options.heads, "head")
+              << " x " << counted(options.tokens, "row") << ", " << name(options.encoding)
+              << ", seed " << options.seed << "\n";
+    print_written(out);
   };
   return command;
 }

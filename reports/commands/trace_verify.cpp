@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "reports/commands/command.hpp"
+#include "reports/text_table.hpp"
 #include "traces/errors.hpp"
 #include "traces/verify.hpp"
 
@@ -32,20 +33,22 @@ Command trace_verify_command() {
     const auto incomplete =
         given["incomplete"].as<bool>() ? Incomplete::take_whole_rows : Incomplete::refuse;
     const Verification found = verify(path, incomplete, tolerance, control);
-    std::cout << path << ": " << found.rows << " rows of " << found.info.layers.size()
-              << " layers x " << found.info.heads.size() << " heads, " << name(found.info.encoding)
+    std::cout << path << ": " << counted(found.rows, "row") << " of "
+              << counted(found.info.layers.size(), "layer") << " x "
+              << counted(found.info.heads.size(), "head") << ", " << name(found.info.encoding)
               << "\nlargest abs(row sum - 1): " << found.worst_sum_error
               << (found.worst_row.empty() ? "" : " at " + found.worst_row)
               << "\nchecksums: " << (found.checksums ? "compared" : "none, the trace is incomplete")
               << "\n";
     for (const Fault& fault : found.faults) {
       std::cout << "fault: " << fault.place << ": " << fault.what;
-      if (fault.count > 1) std::cout << " and " << fault.count - 1 << " rows more of this head";
+      if (fault.count > 1)
+        std::cout << " and " << counted(fault.count - 1, "row") << " more of this head";
       std::cout << "\n";
     }
     if (!found.faults.empty())
-      throw InputError(path + ": " + std::to_string(found.faults.size()) +
-                       (found.faults.size() == 1 ? " fault was found" : " faults were found"));
+      throw InputError(path + ": " +
+                       counted(found.faults.size(), "fault was found", "faults were found"));
     std::cout << "no faults\n";
   };
   return command;

@@ -149,7 +149,7 @@ TEST_CASE(
   DenseRows sink(model.config, 150);
   CHECK_THROWS_AS(runtime.start(150, &sink), std::invalid_argument);
   CHECK_THROWS_WITH(runtime.start(150, &sink), Contains("150 tokens") &&
-                                                   Contains("MiB of device memory") &&
+                                                   Contains("B of device memory") &&
                                                    Contains("fewer tokens"));
   runtime.start(150, nullptr);  // without rows it fits
 }

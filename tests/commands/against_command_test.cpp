@@ -56,6 +56,35 @@ TEST_CASE("simulate sets losses against the optimum") {
   CHECK(bench.simulate("--against most").exit_code == 2);
 }
 
+TEST_CASE("Ctrl-C while the optimum is sought keeps the replay and says what is missing") {
+  const TemporaryFolder folder;
+  const auto quoted = [&](const std::string& name) { return "'" + (folder / name).string() + "'"; };
+  REQUIRE(run_kvreplay("trace synth --tokens 500 --layers 4 --heads 64 --out " + quoted("t.h5"))
+              .exit_code == 0);
+  const std::string script =
+      "'" KVREPLAY_EXECUTABLE "' simulate " + quoted("t.h5") +
+      " --policy local --budget 8 --needed none --threads 1 --against optimum --out " +
+      quoted("r.h5") + " >" + quoted("log") + " 2>" + quoted("err") +
+      " & pid=$!; while ! grep -q 'against  the optimum' " + quoted("log") +
+      "; do sleep 0.01; done; kill -INT $pid; wait $pid";
+  const int status = std::system(script.c_str());
+  CHECK(WEXITSTATUS(status) == 130);
+  const std::string done = "the replay is done, of the optimum \\d+ of 256 heads are done";
+  CHECK_THAT(read_text(folder / "err"), Catch::Matches("kvreplay simulate: interrupted; " + done +
+                                                       "; kept as .*\\.partial\n"));
+  const auto results = read_hdf5_results(folder / "r.h5.partial");
+  CHECK(results.partial);
+  CHECK(mean_of(results, "local", 8, "mass_loss") > 0);
+  // Over all heads nothing is set against an optimum that is not whole.
+  for (const auto& row : results.rows) {
+    REQUIRE((row.layer || row.head || row.metric != "policy_loss"));
+  }
+  const auto page = run_kvreplay("report " + quoted("r.h5.partial") + " --out " + quoted("r.html"));
+  CHECK(page.exit_code == 0);
+  CHECK_THAT(page.out, Catch::Matches("Partial: the replay behind r.h5.partial was interrupted; " +
+                                      done + "\\.[^]*"));
+}
+
 TEST_CASE("visible tokens that match are held to one token less") {
   const Bench bench;
   const auto out = bench.path("r.h5");

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "bench.hpp"
+#include "traces/size_text.hpp"
 
 namespace kvreplay::testing {
 namespace {
@@ -17,7 +18,9 @@ TEST_CASE("analyze theory measures what is assumed") {
   CHECK_THAT(run.out, Contains("seed 7") && Contains("submodularity of f(T)") &&
                           Contains("12,800           0") && Contains("mass ratio"));
   CHECK(has_line(read_text(csv), "t.h5,1,3,20,20,mass_ratio,z,", "0."));
-  CHECK(run_kvreplay(command + "--seed 7").out + "wrote " + csv + "\n" == run.out);
+  const auto size = std::filesystem::file_size(csv);
+  CHECK(run_kvreplay(command + "--seed 7").out + "wrote " + csv + ", " + size_text(size) + "\n" ==
+        run.out);
   CHECK(run_kvreplay(command + "--seed 8").out != run.out);
   CHECK(run_kvreplay(command + "--csv '" + csv + "'").exit_code == 4);
   CHECK(run_kvreplay("analyze theory '" + bench.path("t.h5") + "' --budget 97").exit_code == 2);

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "late_signal.hpp"
+#include "reports/text_table.hpp"
 #include "run_program.hpp"
 #include "small_disk.hpp"
 #include "traces/trace_reader.hpp"
@@ -242,7 +243,7 @@ TEST_CASE("outputs that cannot be written") {
   const SmallDisk disk(1);
   if (!disk.ready()) return;
   check_refused(base + "--out" + in_quotes(disk / "t.h5"), 4,
-                "t.h5: the file needs up to 2 MB but the disk has 1 MB free");
+                "t.h5: the file needs up to 1.96 MB but the disk has 1.0");
   CHECK(std::filesystem::is_empty(disk.path()));
 }
 
@@ -347,7 +348,7 @@ TEST_CASE("the log-probabilities of an interrupted capture are kept") {
   const auto count = std::count(known.begin(), known.end(), '\n') - 1;
   CHECK_THAT(read_text(folder / "err"),
              Contains("interrupted after ") &&
-                 Contains("; " + csv + ".partial keeps " + std::to_string(count) +
+                 Contains("; " + csv + ".partial keeps " + grouped(count) +
                           (count == 1 ? " log-probability\n" : " log-probabilities\n")));
 }
 

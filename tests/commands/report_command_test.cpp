@@ -50,7 +50,8 @@ TEST_CASE("a report holds the numbers of the results' CSV") {
   REQUIRE(made.exit_code == 0);
   CHECK_THAT(made.out, Contains("2 policies and 1 bound at 2 budgets, replayed on") &&
                            Contains("n = 100 tokens") &&
-                           Contains("Lowest mean attention-mass loss: ") && Contains("kB data"));
+                           Contains("Lowest mean attention-mass loss: ") &&
+                           Contains("kB of them data"));
   const std::string html = read_text(folder / "r.html");
   CHECK_THAT(html, Contains("<h1>A &lt;b&gt;title&lt;/b&gt;</h1>"));
   CHECK_FALSE(std::filesystem::exists(folder / "r.html.partial"));

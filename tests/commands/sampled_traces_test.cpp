@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "late_signal.hpp"
+#include "reports/text_table.hpp"
 #include "run_program.hpp"
 #include "traces/trace_reader.hpp"
 
@@ -66,7 +67,7 @@ TEST_CASE("a capture of some rows holds the rows of one of all, bit by bit") {
         }
       const auto verified = run_kvreplay("trace verify " + in_shell(folder / "some.h5"));
       CHECK(verified.exit_code == 0);
-      CHECK_THAT(verified.out, Contains(std::to_string(16 * sampling.before(170)) + " rows of"));
+      CHECK_THAT(verified.out, Contains(grouped(16 * sampling.before(170)) + " rows of"));
     }
   }
 }

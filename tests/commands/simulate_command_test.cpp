@@ -23,7 +23,7 @@ TEST_CASE("simulate writes what it measured and says what ran") {
                           Contains("25% = 24") && Contains("rounded down") &&
                           Contains("h2o:heavy=8:recent=8:rows=renormalised") &&
                           Contains("active: i >= k") &&
-                          Contains("mean mass_loss, the share of attention"));
+                          Contains("mean mass_loss, attention on tokens"));
   const auto results = read_hdf5_results(bench.path("r.h5"));
   CHECK(!results.partial);
   CHECK_THAT(results.manifest_json, Contains("\"seed\": 0") && Contains("--budget 25%,48"));
