@@ -61,22 +61,30 @@ class Metadata {
 
 RopeConfig read_rope(const GgufFile& file, const Metadata& metadata, std::uint32_t head_size) {
   RopeConfig rope;
-  rope.dimensions = metadata.count_or("rope.dimension_count", head_size);
-  if (rope.dimensions > head_size || rope.dimensions % 2 != 0)
-    metadata.refuse("llama.rope.dimension_count is " + std::to_string(rope.dimensions) +
-                    ", which must be even and at most the head size " + std::to_string(head_size));
+  const auto asked = file.find_unsigned("llama.rope.dimension_count");
+  const std::uint64_t dimensions = asked.value_or(head_size);
+  if (dimensions == 0 || dimensions > head_size || dimensions % 2 != 0)
+    metadata.refuse((asked ? "llama.rope.dimension_count is " + std::to_string(*asked)
+                           : "llama.rope.dimension_count, which is not given, is the head size " +
+                                 std::to_string(head_size)) +
+                    "; it must be even, above 0 and at most the head size" +
+                    (asked ? " " + std::to_string(head_size) : ""));
+  rope.dimensions = static_cast<std::uint32_t>(dimensions);
   rope.theta =
       metadata.positive("rope.freq_base", file.find_real("llama.rope.freq_base").value_or(10000));
 
-  const auto type = file.find_string("llama.rope.scaling.type").value_or("none");
+  // A file that does not say means linear, as llama.cpp reads it.
+  const auto type = file.find_string("llama.rope.scaling.type").value_or("linear");
   if (type == "linear") {
-    rope.scale = 1 / metadata.positive("rope.scaling.factor",
-                                       file.find_real("llama.rope.scaling.factor").value_or(1));
+    for (const char* name : {"rope.scaling.factor", "rope.scale_linear"}) {  // the second of old
+      const auto factor = file.find_real(metadata.key(name));
+      if (!factor) continue;
+      rope.scale = 1 / metadata.positive(name, *factor);
+      break;
+    }
   } else if (type != "none") {
     metadata.refuse("llama.rope.scaling.type is " + in_quotes(type) +
                     "; supported are \"none\" and \"linear\"");
-  } else if (const auto factor = file.find_real("llama.rope.scale_linear")) {  // older files
-    rope.scale = 1 / metadata.positive("rope.scale_linear", *factor);
   }
 
   if (file.find_tensor("rope_freqs.weight") != nullptr) {

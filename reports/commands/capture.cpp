@@ -31,6 +31,25 @@ namespace {
 
 constexpr std::uint64_t kLogProbabilityBytes = 40;  // a line of --logprobs, at most
 
+/// What an option asks for and nothing would come of is an error, so that nobody waits for it.
+void refuse_idle_options(const po::variables_map& options) {
+  const auto refuse = [&](std::initializer_list<const char*> idle, const char* why) {
+    for (const char* option : idle)
+      if (options.count(option) > 0 && !options[option].defaulted())
+        throw std::invalid_argument("--" + std::string(option) + " " + why);
+  };
+  if (options["no-record"].as<bool>())
+    refuse({"encoding", "values", "norms", "layers", "heads", "rows-from", "rows-every"},
+           "is about what is recorded, and --no-record records nothing; leave one of them out");
+  if (options["generate"].as<std::uint32_t>() == 0)
+    refuse({"temperature", "seed", "ignore-eos"},
+           "is about generated tokens, and there are none; give --generate N too");
+  if (options["temperature"].as<double>() == 0)
+    refuse({"seed"}, "is of what is drawn, and --temperature 0 draws nothing; give another one");
+  if (options["device"].as<std::string>() == "cpu")
+    refuse({"device-memory"}, "is of a GPU, and --device cpu uses none; leave one of them out");
+}
+
 void check_context(const po::variables_map& options, const LlamaConfig& config,
                    const CaptureRequest& request) {
   const std::size_t tokens = request.prompt.size() + request.generate;
@@ -111,6 +130,7 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   const bool has_out = options.count("out") > 0;
   if (estimate_only ? has_out && !record : record != has_out)
     throw std::invalid_argument("give either --out FILE or --no-record");
+  refuse_idle_options(options);
 
   CaptureRequest request;
   request.generate = options["generate"].as<std::uint32_t>();
@@ -249,6 +269,7 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
     print("recorded", text.str());
   }
   if (log_probabilities) write_log_probabilities(*log_probabilities, result, true);
+  for (const auto& output : outputs) print_written(output.path);
 }
 
 }  // namespace
@@ -269,7 +290,6 @@ Command capture_command() {
       "fit is refused; --estimate says it for every encoding and ends.\n"
       "Ctrl-C leaves TRACE.h5.partial with all rows that were whole by then, and the file of\n"
       "--logprobs likewise.\n\n"
-  for (const auto& output : outputs) print_written(output.path);
       "  kvreplay capture --model smollm2.gguf --text book.txt --max-tokens 1024 --generate 64 "
       "\\\n      --out run.h5\n"
       "  kvreplay capture --model smollm2.gguf --tokens 1,450,3118 --layers 0,10-19 --heads 0-2 "

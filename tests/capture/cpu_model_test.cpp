@@ -180,8 +180,10 @@ TEST_CASE("a model that this runtime does not compute is refused with its reason
   CHECK(refusal(model.gguf()) == "accepted");
   CHECK_THAT(refusal(model.gguf({{"attention.head_count_kv", 2}})),
              Contains("3, not a multiple of head_count_kv 2"));
-  CHECK_THAT(refusal(model.gguf({{"rope.dimension_count", 5}})), Contains("even"));
-  CHECK_THAT(refusal(model.gguf({{"rope.dimension_count", 12}})), Contains("head size 10"));
+  for (const std::uint32_t dimensions : {0U, 5U, 12U})
+    CHECK_THAT(refusal(model.gguf({{"rope.dimension_count", dimensions}})),
+               Contains("llama.rope.dimension_count is " + std::to_string(dimensions) +
+                        "; it must be even, above 0 and at most the head size 10"));
   CHECK_THAT(refusal(model.gguf({{"attention.value_length", 9}})), Contains("must be equal"));
   CHECK_THAT(refusal(model.gguf({{"block_count", 0}})), Contains("block_count is 0"));
   CHECK_THAT(refusal(model.gguf({{"block_count", 3}})), Contains("block_count is 3"));
@@ -202,6 +204,18 @@ TEST_CASE("a model that this runtime does not compute is refused with its reason
     return refusal(builder);
   };
   CHECK_THAT(with("rope.scaling.type", gguf_string, gguf_text("yarn")), Contains("\"yarn\""));
+  for (const float wrong : {0.0F, -2.0F, std::numeric_limits<float>::quiet_NaN(),
+                            std::numeric_limits<float>::infinity()}) {
+    INFO(wrong);
+    TinyModel turned = model;
+    turned.theta = wrong;
+    CHECK_THAT(refusal(turned.gguf()), Contains("llama.rope.freq_base is ") &&
+                                           Contains("where a positive number is needed"));
+    for (const std::string key : {"rope.scaling.factor", "rope.scale_linear"})
+      CHECK_THAT(
+          with(key, gguf_f32, raw(wrong)),
+          Contains("llama." + key + " is ") && Contains("where a positive number is needed"));
+  }
   CHECK_THAT(with("attn_logit_softcapping", gguf_f32, raw(50.0F)), Contains("softcapping"));
   CHECK_THAT(with("logit_scale", gguf_f32, raw(0.5F)), Contains("logit_scale"));
   CHECK(with("logit_scale", gguf_f32, raw(1.0F)) == "accepted");

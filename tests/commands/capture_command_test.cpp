@@ -111,11 +111,11 @@ TEST_CASE("a capture runs on the CPU where that is asked for, or no GPU is there
   if (stories.empty()) return;
   const std::string one =
       "capture --model" + in_quotes(stories / "stories260K.gguf") + "--tokens 1,5 --no-record ";
-  const ProgramRun on_cpu = run_kvreplay(one + "--device cpu --threads 1 --device-memory 1.5G");
+  const ProgramRun on_cpu = run_kvreplay(one + "--device cpu --threads 1");
   CHECK(on_cpu.exit_code == 0);
   CHECK_THAT(on_cpu.out, Contains("device     CPU, 1 thread\n"));
   const ProgramRun on_gpu = run_kvreplay(one + "--device cuda");
-  const ProgramRun anywhere = run_kvreplay(one);
+  const ProgramRun anywhere = run_kvreplay(one + "--device-memory 1.5G");
   CHECK(anywhere.exit_code == 0);
   if (on_gpu.exit_code == 0) {
     CHECK_THAT(anywhere.out, Contains(" (CUDA)"));
@@ -164,23 +164,24 @@ TEST_CASE("wrong arguments of capture") {
   const TemporaryFolder folder;
   const std::string model = "--model" + in_quotes(stories / "stories260K.gguf");
   const std::string one = model + "--tokens 1 --no-record ";
+  const std::string recorded = model + "--tokens 1 --out" + in_quotes(folder / "t.h5");
   check_refused("--tokens 1 --no-record", 2, "--model");
   check_refused(model + "--tokens 1", 2, "--out");
   check_refused(one + "--out x.h5", 2, "--no-record");
   check_refused(model + "--no-record", 2, "--text or --tokens");
   check_refused(one + "--text x", 2, "--text or --tokens");
-  check_refused(one + "--layers 5", 2, "--layers 5: the model has 0 to 4 only");
-  check_refused(one + "--layers 3-99", 2, "0 to 4");
-  check_refused(one + "--layers 3-2", 2, "backwards");
-  check_refused(one + "--heads 8", 2, "--heads 8: the model has 0 to 7 only");
+  check_refused(recorded + "--layers 5", 2, "--layers 5: the model has 0 to 4 only");
+  check_refused(recorded + "--layers 3-99", 2, "0 to 4");
+  check_refused(recorded + "--layers 3-2", 2, "backwards");
+  check_refused(recorded + "--heads 8", 2, "--heads 8: the model has 0 to 7 only");
   for (const char* list : {"''", "a", "1,", "1-", "-1", "1.5", "0,,2", "99999999999"})
-    check_refused(one + "--heads=" + list, 2, "--heads");
+    check_refused(recorded + "--heads=" + list, 2, "--heads");
   check_refused(one + "--generate -1", 2, "--generate -1");
   check_refused(one + "--temperature 1 --seed -1", 2, "--seed -1");
   check_refused(one + "--max-tokens 0", 2, "--max-tokens 0");
   check_refused(one + "--threads 0", 2, "--threads 0");
-  check_refused(one + "--temperature -1", 2, "--temperature");
-  check_refused(one + "--encoding fp8", 2, "fp8");
+  check_refused(one + "--generate 1 --temperature -1", 2, "--temperature must be 0");
+  check_refused(recorded + "--encoding fp8", 2, "fp8");
   check_refused(one + "--device gpu", 2, "cpu, cuda and auto");
   for (const char* size : {"8X", "8GB", "G", "0", "-1G", "1e3", "2G1"})
     check_refused(one + "--device-memory=" + size, 2, "such as 8G, 1.5G or 512M");
@@ -190,6 +191,24 @@ TEST_CASE("wrong arguments of capture") {
   check_refused(model + "--tokens '' --no-record", 2, "--tokens");
   CHECK(run_kvreplay("capture " + one + "--generate 520 --ignore-eos --beyond-context").exit_code ==
         0);
+}
+
+TEST_CASE("options of capture that nothing would come of are refused") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  const std::string model = "--model" + in_quotes(stories / "stories260K.gguf") + "--tokens 1 ";
+  for (const std::string option :
+       {"encoding fp16", "values", "norms", "layers 0", "heads 0", "rows-from 0", "rows-every 1"})
+    check_refused(model + "--no-record --" + option, 2,
+                  "--" + option.substr(0, option.find(' ')) +
+                      " is about what is recorded, and --no-record records nothing");
+  for (const std::string option : {"temperature 1", "seed 3", "ignore-eos"})
+    check_refused(model + "--no-record --" + option, 2,
+                  "--" + option.substr(0, option.find(' ')) + " is about generated tokens");
+  check_refused(model + "--no-record --generate 2 --seed 3", 2, "--temperature 0 draws nothing");
+  check_refused(model + "--no-record --device cpu --device-memory 1G", 2,
+                "--device-memory is of a GPU, and --device cpu uses none");
 }
 
 TEST_CASE("bad input files of capture") {
@@ -280,7 +299,7 @@ TEST_CASE("outputs that share a disk have to fit on it together") {
                            "--layers 0 --heads 0 --rows-from 44000 --rows-every 64 ";
   const std::string trace = "--out" + in_quotes(disk / "t.h5");
   const std::string both = trace + "--logprobs" + in_quotes(disk / "p.csv");
-  check_refused(base + both, 4, "MB but the disk has");
+  check_refused(base + both, 4, " MB but the disk has");
   const auto refused = run_kvreplay("capture " + base + both);
   CHECK_THAT(refused.err, Contains("p.csv and ") && Contains("t.h5 need up to"));
   CHECK(std::filesystem::is_empty(disk.path()));
