@@ -32,6 +32,9 @@ void RowViews::look_at_factors(const UnitPlan& unit, const RowSource& source, Ro
   first_ = block.first;
   heads_ = unit.heads.size();
   views_.resize(block.size() * heads_);
+  if (block.first == 0) {
+    for (const HeadSlot slot : unit.heads) source.check_log_sum_exp(slot);
+  }
   const std::size_t size = plan_.head_size;
   for (std::size_t at = 0; at < views_.size(); ++at) {
     const auto i = block.first + static_cast<std::uint32_t>(at / heads_);

@@ -39,6 +39,9 @@ class RowSource {
   virtual std::span<const float> value_norms(HeadSlot) const { return {}; }
   /// Natural-log log-sum-exp of each recorded row; NaN where unknown. Empty where none is known.
   virtual std::span<const float> log_sum_exp(HeadSlot) const { return {}; }
+  /// For those that use it with queries and keys and compute no row whole: compares it with what
+  /// they give, at a few rows. Throws InputError as rows() does where it is another.
+  virtual void check_log_sum_exp(HeadSlot) const {}
 };
 
 }  // namespace kvreplay

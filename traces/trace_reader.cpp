@@ -3,16 +3,18 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <array>
+#include <iomanip>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 
-#include "traces/attention_rows.hpp"
+#include "traces/checksum.hpp"
 #include "traces/encoding.hpp"
 #include "traces/errors.hpp"
 #include "traces/mapped_file.hpp"
@@ -101,6 +103,26 @@ struct TraceReader::State {
     const auto behind =
         rows.subspan(static_cast<std::size_t>(now.data() - rows.data()) + now.size());
     mapping.fetch(behind.first(std::min(behind.size(), now.size())));
+  }
+
+  [[noreturn]] void fail_as_not_finite(HeadSlot slot, const std::string& rows) const {
+    fail(schema::queries(info.layers[slot.layer]), "the attention of head " +
+                                                       std::to_string(info.heads[slot.head]) +
+                                                       ", " + rows + ", is not finite");
+  }
+
+  /// `found`: what queries and keys give for the row.
+  void check_log_sum_exp(HeadSlot slot, std::uint32_t row, float found) const {
+    const float stored =
+        layers[slot.layer].log_sum_exp.of(slot.head, rows_held())[info.sampling.before(row)];
+    // fp32 sums in another order; a scale, cap or window that is not the capture's is far off.
+    if (std::abs(stored - found) > 1e-3F + 1e-5F * std::abs(found)) {
+      fail(schema::log_sum_exp(info.layers[slot.layer]),
+           "head " + std::to_string(info.heads[slot.head]) + ", row " + std::to_string(row) +
+               " says " + std::to_string(stored) +
+               ", but queries, keys and the layer's scale, softcap and window give " +
+               std::to_string(found));
+    }
   }
 
   [[noreturn]] void fail(const std::string& object, const std::string& what) const {
@@ -391,6 +413,14 @@ std::span<const float> TraceReader::rows(HeadSlot slot, RowRange range,
   return values;
 }
 
+QueriesAndKeys TraceReader::factors_of(HeadSlot slot) const {
+  return {.head_size = state_->info.head_size,
+          .attention = state_->info.attention[slot.layer],
+          .queries = queries(slot).data(),
+          .query_stride = state_->info.head_size,
+          .keys = keys(slot).data()};
+}
+
 // By whole blocks of 64 rows in memory of one alignment, whatever part of them is asked for or
 // recorded: the order of additions depends on both, and a row must depend neither on the range that
 // it is read in nor on which others are recorded.
@@ -404,13 +434,8 @@ std::span<const float> TraceReader::computed_rows(HeadSlot slot, RowRange range,
   thread_local std::vector<float> block_queries;
   std::array<float, RowLayout::kBlock> lse{};
   const std::uint64_t size = state_->info.head_size;
-  QueriesAndKeys factors{.head_size = state_->info.head_size,
-                         .attention = state_->info.attention[slot.layer],
-                         .queries = nullptr,
-                         .query_stride = size,
-                         .keys = keys(slot).data()};
-  const float* const recorded = queries(slot).data();
-  const auto stored_lse = log_sum_exp(slot);
+  QueriesAndKeys factors = factors_of(slot);
+  const float* const recorded = factors.queries;
   // Block by block: the first row of each that is wanted.
   for (std::uint32_t next = sampling.next(range.first); next < range.last;) {
     const std::uint32_t begin = next - next % RowLayout::kBlock;
@@ -428,26 +453,60 @@ std::span<const float> TraceReader::computed_rows(HeadSlot slot, RowRange range,
       factors.queries = block_queries.data();
     }
     if (!attention_rows(factors, block, rows, lse)) {
-      state_->fail(schema::queries(state_->info.layers[slot.layer]),
-                   "the attention of head " + std::to_string(state_->info.heads[slot.head]) +
-                       ", rows from " + std::to_string(begin) + ", is not finite");
+      state_->fail_as_not_finite(slot, "rows from " + std::to_string(begin));
     }
     for (; next < std::min(block.last, range.last); next += sampling.every) {
-      const float stored = stored_lse[sampling.before(next)];
-      const float found = lse[next - begin];
-      // fp32 sums in another order; a scale, cap or window that is not the capture's is far off.
-      if (std::abs(stored - found) > 1e-3F + 1e-5F * std::abs(found)) {
-        state_->fail(schema::log_sum_exp(state_->info.layers[slot.layer]),
-                     "head " + std::to_string(state_->info.heads[slot.head]) + ", row " +
-                         std::to_string(next) + " says " + std::to_string(stored) +
-                         ", but queries, keys and the layer's scale, softcap and window give " +
-                         std::to_string(found));
-      }
+      state_->check_log_sum_exp(slot, next, lse[next - begin]);
       const auto row = row_in(rows, block, next);
       std::copy(row.begin(), row.end(), row_in(values, range, next).begin());
     }
   }
   return values;
+}
+
+void TraceReader::check_log_sum_exp(HeadSlot slot) const {
+  if (state_->info.encoding != Encoding::factors) return;
+  constexpr std::uint64_t kParts = 64;  // of the rows, of each of which one is computed
+  const std::uint64_t size = state_->info.head_size;
+  const std::uint64_t held = state_->rows_held();
+  QueriesAndKeys factors = factors_of(slot);
+  const float* const recorded = factors.queries;
+  std::vector<float> row;
+  float lse = 0;
+  for (std::uint64_t part = 0; part < kParts; ++part) {
+    const std::uint64_t first = part * held / kParts;
+    const std::uint64_t end = (part + 1) * held / kParts;
+    if (first == end) continue;
+    // Another place in its part for each head, and for each layer.
+    const std::uint64_t at = first + (slot.layer + slot.head) % (end - first);
+    const auto i =
+        static_cast<std::uint32_t>(state_->info.sampling.first + at * state_->info.sampling.every);
+    factors.queries = recorded + at * size;
+    row.resize(RowLayout::padded_length(i));
+    if (!attention_rows(factors, {i, i + 1}, row, std::span(&lse, 1))) {
+      state_->fail_as_not_finite(slot, "row " + std::to_string(i));
+    }
+    state_->check_log_sum_exp(slot, i, lse);
+  }
+}
+
+std::string TraceReader::rows_xxh3() const {
+  if (!state_->complete) return {};
+  const std::scoped_lock lock(state_->hdf5_lock);
+  Checksum sum;
+  for (const std::uint32_t layer : state_->info.layers) {
+    const bool factored = state_->info.encoding == Encoding::factors;
+    for (const auto& name : factored ? std::vector{schema::queries(layer), schema::keys(layer)}
+                                     : std::vector{schema::rows(layer)}) {
+      const auto dataset = state_->file.dataset(name);
+      if (!dataset.has_attribute(schema::kChecksum)) return {};
+      const auto sums = dataset.unsigned_array(schema::kChecksum, dataset.shape()[0]);
+      sum.add(std::span(sums));
+    }
+  }
+  std::ostringstream text;
+  text << std::hex << std::setfill('0') << std::setw(16) << sum.value();
+  return text.str();
 }
 
 std::span<const float> TraceReader::log_sum_exp(HeadSlot slot) const {

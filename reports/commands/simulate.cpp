@@ -72,7 +72,8 @@ Needed sets of one kind, as in --needed top:4,top:16, are told apart by their va
 miss_top:16.
 With --needed none, a trace that stores factors without values, and policies that look at no more
 than what queries see, at budgets that are small for n, rows are not computed whole: only what each
-query gives to the tokens it sees, n k d operations for n^2 d. The plan says so.
+query gives to the tokens it sees, n k d operations for n^2 d. The plan says so. That the trace's
+log-sum-exp is that of its queries and keys is then checked at 64 rows of each head, else at all.
 Policies from which nothing leaves for good (topk-row, strided, fixed, h2o-mask and others, which
 the plan says) choose anew at every step: S_i is what row i sees besides itself, and nothing is
 regretted. Policies that evict once, at the end of the prompt, leave fewer rows in which to regret.

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "run_program.hpp"
+#include "traces/hdf5.hpp"
 #include "traces/trace_reader.hpp"
 
 namespace kvreplay::testing {
@@ -159,6 +160,45 @@ TEST_CASE("policies by queries, keys and values replay the 260K model") {
   CHECK_THAT(refused.err, Catch::Contains("policy knorm needs the norms of the keys, which fp32.h5 "
                                           "does not hold; capture it with --encoding factors"));
   CHECK(simulate("fp32", "--policy value-weighted --budget 20%").exit_code == 0);
+}
+
+TEST_CASE("a log-sum-exp of another scale is refused, rows computed whole or not") {
+  const auto stories = shared_or_skip("data/stories260K");
+  if (stories.empty()) return;
+  const TemporaryFolder folder;
+  const auto path = folder / "t.h5";
+  REQUIRE(run_kvreplay("capture --model '" + (stories / "stories260K.gguf").string() +
+                       "' --text '" + (stories / "given.txt").string() +
+                       "' --max-tokens 200 --layers 2,3 --encoding factors --out '" +
+                       path.string() + "'")
+              .exit_code == 0);
+  const auto simulate = [&](const std::string& needed) {
+    return run_kvreplay("simulate '" + path.string() + "' --policy local,h2o --budget 8 --needed " +
+                        needed);
+  };
+  CHECK_THAT(simulate("none").out, Catch::Contains("only what queries see is computed"));
+  const std::size_t tokens = TraceReader(path).info().tokens;
+  {
+    // Of one head of the second layer, as if its scale had been another.
+    const auto file = hdf5::Handle(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose);
+    const auto dataset =
+        hdf5::Handle(H5Dopen2(file.id(), "/layers/3/log_sum_exp", H5P_DEFAULT), H5Dclose);
+    const auto space = hdf5::Handle(H5Dget_space(dataset.id()), H5Sclose);
+    std::vector<float> lse(8 * tokens);
+    REQUIRE(H5Sget_simple_extent_npoints(space.id()) == static_cast<hssize_t>(lse.size()));
+    REQUIRE(H5Dread(dataset.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, lse.data()) >=
+            0);
+    for (std::size_t i = 0; i < tokens; ++i) lse[5 * tokens + i] *= 1.1F;
+    REQUIRE(H5Dwrite(dataset.id(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, lse.data()) >=
+            0);
+  }
+  for (const std::string needed : {"none", "mean"}) {
+    INFO(needed);
+    const auto run = simulate(needed);
+    CHECK(run.exit_code == 3);
+    CHECK_THAT(run.err, Catch::Contains("/layers/3/log_sum_exp: head 5, row ") &&
+                            Catch::Contains("but queries, keys and the layer's scale"));
+  }
 }
 
 TEST_CASE("norms of the 260K model evict what its keys and values do") {

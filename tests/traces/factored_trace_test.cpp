@@ -252,6 +252,10 @@ TEST_CASE("factors whose log-sum-exp is of another scale, cap or window are refu
   CHECK_THROWS_WITH(reader.rows({1, 1}, {0, kTokens}, scratch),
                     Catch::Contains("/layers/2/log_sum_exp: head 2, row ") &&
                         Catch::Contains("but queries, keys and the layer's scale"));
+  CHECK_NOTHROW(reader.check_log_sum_exp({0, 1}));
+  CHECK_THROWS_WITH(reader.check_log_sum_exp({1, 1}),
+                    Catch::Contains("/layers/2/log_sum_exp: head 2, row ") &&
+                        Catch::Contains("but queries, keys and the layer's scale"));
   CHECK_THROWS_WITH(verify(folder / "t.h5", Incomplete::refuse, {}),
                     Catch::Contains("/layers/2/log_sum_exp: head 1, row "));
 }
