@@ -98,7 +98,7 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
   if (!facts.objective.empty()) manifest["objective"] = facts.objective;
   manifest["traces"] = Json::array();
   manifest["cells"] = Json::array();
-  for (const auto& [info, plan, outcome] : traces) {
+  for (const auto& [info, plan, outcome, rows_xxh3] : traces) {
     manifest["scope"] = name(plan.scope);
     manifest["pool"] = name(plan.pooling);
     manifest["prefill"] = name(plan.prefill);
@@ -134,6 +134,7 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
                                   {"kv_heads", info.kv_heads},
                                   {"units", plan.units.size()},
                                   {"units_done", outcome.units_done}});
+    if (!rows_xxh3.empty()) manifest["traces"].back()["rows_xxh3"] = rows_xxh3;
     if (!info.sampling.all()) {
       manifest["traces"].back()["rows_from"] = info.sampling.first;
       manifest["traces"].back()["rows_every"] = info.sampling.every;

@@ -26,6 +26,7 @@ struct ReplayedTrace {
   TraceInfo info;
   ReplayPlan plan;
   ReplayOutcome outcome;
+  std::string rows_xxh3 = {};  ///< as TraceReader::rows_xxh3()
 };
 
 /// How the whole run went.
@@ -37,9 +38,9 @@ struct RunFacts {
   double seconds = 0;
   std::string objective = {};               ///< of the optimum that was found; empty: none was
   std::vector<std::string> not_begun = {};  ///< traces that an interrupted run did not come to
-};
   /// Where the last trace is replayed and its optimum was interrupted: what is done, in words.
   std::string optimum_done = {};
+};
 
 std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFacts& facts);
 

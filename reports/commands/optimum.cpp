@@ -184,7 +184,8 @@ void run(const po::variables_map& options, const RunControl& control) {
   Results results;
   results.partial = !outcome.whole();
   add_rows(plan, outcome, results);
-  results.manifest_json = manifest_json({{info, plan.replay, done_of(plan, outcome)}}, facts);
+  results.manifest_json =
+      manifest_json({{info, plan.replay, done_of(plan, outcome), reader.rows_xxh3()}}, facts);
   if (out) files.write(*out, [&](auto& file) { write_hdf5(results, file); });
   if (csv) files.write(*csv, [&](auto& file) { write_csv(results, file); });
   if (sets) files.write(*sets_path, [&](auto&) { sets->finish(!results.partial); });

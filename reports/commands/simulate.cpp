@@ -139,8 +139,8 @@ std::string what_is_done(const std::vector<ReplayedTrace>& traces, const RunFact
   const bool several = traces.size() + facts.not_begun.size() > 1;
   std::string text;
   for (const auto& trace : traces) {
-    text += (text.empty() ? "" : "; ") + (several ? trace.plan.trace + ": " : "");
     const bool without_optimum = !facts.optimum_done.empty() && &trace == &traces.back();
+    text += (text.empty() ? "" : "; ") + (several ? trace.plan.trace + ": " : "");
     text += without_optimum                    ? facts.optimum_done
             : whole(trace.plan, trace.outcome) ? "done"
                                                : done_so_far(trace.plan, trace.outcome);
@@ -270,7 +270,7 @@ void run(const po::variables_map& options, const RunControl& control) {
     if (const auto heads = text_option(options, "heads")) {
       request.heads = parse_index_list("--heads", *heads, info.model_heads);
     }
-    traces.push_back({info, plan_replay(info, trace, request), {}});
+    traces.push_back({info, plan_replay(info, trace, request), {}, readers.back()->rows_xxh3()});
     if (against_what) against.push_back(plan_against(traces.back().plan));
     rows += rows_read(traces.back().plan);
   }
@@ -306,7 +306,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   if (outputs.sets) sets.emplace(traces[0].plan);
   std::uint64_t rows_before = 0;
   for (std::size_t i = 0; i < traces.size(); ++i) {
-    auto& [info, plan, outcome] = traces[i];
+    auto& [info, plan, outcome, rows_xxh3] = traces[i];
     print_plan(info, plan, threads);
     if (!options["pool"].defaulted() && plan.scope == Scope::head) {
       std::cout << "  note     --pool changes nothing: at --scope head no heads share a kept set\n";
@@ -363,7 +363,7 @@ void run(const po::variables_map& options, const RunControl& control) {
 
   double entries = 0;
   for (std::size_t i = 0; i < traces.size(); ++i) {
-    const auto& [info, plan, outcome] = traces[i];
+    const auto& [info, plan, outcome, rows_xxh3] = traces[i];
     if (traces.size() > 1) std::cout << "\n" << plan.trace;
     print_tables(plan, outcome, !options["needed"].defaulted());
     if (against_what) print_against(plan, outcome, against[i]);
