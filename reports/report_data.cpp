@@ -538,7 +538,20 @@ std::set<std::uint32_t> listed(const std::set<std::uint32_t>& budgets) {
   return some;
 }
 
-json shown(const Group& group, const Trace& trace, const Coverage& coverage) {
+/// By policy as it was asked for: how it differs from what was published under its name.
+using Notes = std::map<std::string, std::string>;
+
+void read_notes(const json& manifest, const Group& group, Notes& notes) {
+  const auto cells = manifest.find("cells");
+  if (text_or_empty(manifest, "scope") != group.scope) return;
+  if (cells == manifest.end() || !cells->is_array()) return;
+  for (const auto& cell : *cells) {
+    if (!cell.is_object() || text_or_empty(cell, "trace") != group.trace) continue;
+    notes[text_or_empty(cell, "policy")] = text_or_empty(cell, "note");
+  }
+}
+
+json shown(const Group& group, const Trace& trace, const Coverage& coverage, const Notes& notes) {
   const auto series = series_of(group);
   // A run at 100 % tells n even without a manifest.
   std::uint64_t n = trace.tokens;
@@ -551,8 +564,11 @@ json shown(const Group& group, const Trace& trace, const Coverage& coverage) {
   out["partial"] = coverage.partial;
   out["series"] = json::array();
   for (const auto& one : series) {
-    out["series"].push_back(
-        {{"name", one.name}, {"policy", one.policy}, {"bound", bound_or_null(group, one.policy)}});
+    const auto note = notes.find(one.policy);
+    out["series"].push_back({{"name", one.name},
+                             {"policy", one.policy},
+                             {"bound", bound_or_null(group, one.policy)},
+                             {"note", note == notes.end() ? "" : note->second}});
   }
   out["budgets"] = json::array();
   std::map<std::string, std::set<std::string>> statistics;
@@ -625,11 +641,13 @@ json report_data(std::span<const ReportSource> sources) {
   json groups = json::array();
   for (const auto& group : collector.groups()) {
     std::vector<Coverage> coverages;
+    Notes notes;
     for (const auto source : group.sources) {
+      read_notes(manifests[source], group, notes);
       coverages.push_back(
           coverage_of(manifests[source], sources[source].results.partial, group.trace));
     }
-    groups.push_back(shown(group, traces[group.trace], merged(coverages)));
+    groups.push_back(shown(group, traces[group.trace], merged(coverages), notes));
   }
   if (groups.empty()) {
     if (sources.empty()) throw std::invalid_argument("no results file was given");

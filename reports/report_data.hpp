@@ -20,9 +20,10 @@ struct ReportSource {
 ///             over (what averages are over, in words), partial (whether heads are missing),
 ///             replayed (indices of the budgets of policies; an optimum is known at more), listed
 ///             (those of them that tables have)
-///     series[]   name, policy, bound (null, "recoverable", "optimum", "full"): a policy with one
-///                set of parameters; where a policy comes with several, the i-th at each budget
-///                belong together and the parameters that tell them apart are part of the name
+///     series[]   name, policy, bound (null, "recoverable", "optimum", "full"), note (how it
+///                differs from what was published, or empty): a policy with one set of
+///                parameters; where a policy comes with several, the i-th at each budget belong
+///                together and the parameters that tell them apart are part of the name
 ///     budgets[]  tokens (ascending), share ("20%", "20%prompt" or empty)
 ///     values     metric -> statistic -> [series][budget], over all layers and heads; null where no
 ///                step counts or nothing was replayed

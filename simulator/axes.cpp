@@ -47,4 +47,9 @@ std::vector<std::string> own_axes(const ReplayPlan& plan, const CellPlan& cell) 
   return axes;
 }
 
+std::string note_on(const ReplayPlan& plan, const PolicyEntry& policy) {
+  const bool as_published = policy.published_scope == plan.scope && plan.pooling == Pooling::mean;
+  return as_published ? "" : policy.note;
+}
+
 }  // namespace kvreplay

@@ -16,4 +16,7 @@ std::vector<std::pair<std::string, std::string>> common_axes(Match match);
 /// the newcomer may leave at once, and how many tokens a row sees once the cache is full.
 std::vector<std::string> own_axes(const ReplayPlan& plan, const CellPlan& cell);
 
+/// How it differs from what was published under its name: its note. Empty where it does not.
+std::string note_on(const ReplayPlan& plan, const PolicyEntry& policy);
+
 }  // namespace kvreplay

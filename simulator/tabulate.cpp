@@ -155,7 +155,7 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
            {"most_visible", std::min(most_visible(cell.traits), plan.tokens)},
            {"unit_tokens", cell.unit_tokens},
            {"axes", own_axes(plan, cell)},
-           {"note", cell.policy.entry->note},
+           {"note", note_on(plan, *cell.policy.entry)},
            {"zero_mass_rows", outcome.zero_mass_rows[i]}});
     }
   }

@@ -331,17 +331,15 @@ void print_plan(const TraceInfo& info, const ReplayPlan& plan, unsigned threads)
   const auto shown = shown_budgets(plan);
   for (const auto& line : policy_lines(plan)) {
     const auto parameters = merged_parameters(line.parameters);
-    std::cout << "  policy   " << line.name
-              << (parameters.empty()          ? ""
-                  : is_composition(line.name) ? ", which is "
-                                              : ":")
-              << parameters;
-    for (const auto& axis : line.axes) std::cout << (&axis == &line.axes[0] ? "  (" : ", ") << axis;
-    std::cout << (line.axes.empty() ? "" : ")") << "\n";
-    const auto& entry = *plan.cells[line.cells.begin()->second].policy.entry;
-    const bool as_published = entry.published_scope == plan.scope && plan.pooling == Pooling::mean;
-    if (!entry.note.empty() && !as_published)
-      std::cout << "           " << printable(entry.note) << "\n";
+    std::string policy = line.name +
+                         (parameters.empty()          ? ""
+                          : is_composition(line.name) ? ", which is "
+                                                      : ":") +
+                         parameters;
+    for (const auto& axis : line.axes) policy += (&axis == &line.axes[0] ? "  (" : ", ") + axis;
+    std::cout << wrapped("  policy   ", policy + (line.axes.empty() ? "" : ")"));
+    const auto note = note_on(plan, *plan.cells[line.cells.begin()->second].policy.entry);
+    if (!note.empty()) std::cout << wrapped("           ", printable(note));
     for (const auto& [tokens, cell] : line.cells) {
       if (!shown.contains(tokens)) continue;
       const Traits& traits = plan.cells[cell].traits;

@@ -392,6 +392,9 @@
       row.append(make("td", names(best.second), "text"), make("td", lossOf(best.second)));
       table.tBodies[0].append(row);
     }
+    const named = new Set(g.best.flatMap((best) => best.first));
+    at("best-notes").textContent = [...named].filter((s) => g.series[s].note)
+      .map((s) => g.series[s].name + " here: " + g.series[s].note + ".").join(" ");
   }
 
   function drawTable() {

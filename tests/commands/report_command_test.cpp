@@ -274,6 +274,53 @@ TEST_CASE("another trace of the same name is told by its own facts") {
                           Contains("tokens is 120 here and 100 there"));
 }
 
+TEST_CASE("traces of one name that differ in nothing but their rows are told apart") {
+  const TemporaryFolder folder;
+  const auto imported = [&](const std::string& name, double first) {
+    // Two tokens: the second gives the first so much, and the sums are exact.
+    std::ofstream file(folder / "a.npy", std::ios::binary);
+    const std::string head = "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }";
+    file << "\x93NUMPY" << '\x01' << '\0' << static_cast<char>(118) << '\0' << head
+         << std::string(117 - head.size(), ' ') << '\n';
+    for (const double value : {1.0, 0.0, first, 1 - first})
+      file.write(reinterpret_cast<const char*>(&value), sizeof value);
+    file.close();
+    REQUIRE(run_kvreplay("trace import " + quoted(folder / "a.npy") + " --overwrite --out " +
+                         quoted(folder / "t.h5"))
+                .exit_code == 0);
+    make_results(folder, "--steps all --policy " + name + " --budget 1", name);
+  };
+  imported("local", 0.5);
+  imported("sinks", 0.5);
+  imported("random", 0.25);
+  const auto merged = [&](const std::string& other) {
+    return run_kvreplay("report " + quoted(folder / "local.h5") + " " + quoted(folder / other) +
+                        " --overwrite --out " + quoted(folder / "r.html"));
+  };
+  CHECK(merged("sinks.h5").exit_code == 0);
+  const auto refused = merged("random.h5");
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err,
+             Contains("random.h5: t.h5 is not replayed as in local.h5: rows_xxh3 is \""));
+}
+
+TEST_CASE("the page says where the best policy is a variant of what was published") {
+  const TemporaryFolder folder;
+  for (const std::string scope : {"head", "layer"}) {
+    make_results(folder, "--policy tova,local --budget 10% --scope " + scope, scope);
+    REQUIRE(run_kvreplay("report " + quoted(folder / (scope + ".h5")) + " --out " +
+                         quoted(folder / (scope + ".html")))
+                .exit_code == 0);
+    const auto data = data_of(read_text(folder / (scope + ".html")));
+    const auto& series = data.at("groups").at(0).at("series");
+    REQUIRE(series.at(0).at("policy") == "tova");
+    const auto note = series.at(0).at("note").get<std::string>();
+    CHECK((note.find("it is a variant") != std::string::npos) == (scope == "head"));
+    CHECK(note.empty() == (scope == "layer"));
+    CHECK(series.at(1).at("note") == "");
+  }
+}
+
 TEST_CASE("results of rows computed whole and only where seen make one report") {
   const auto stories = shared_or_skip("data/stories260K");
   if (stories.empty()) return;
