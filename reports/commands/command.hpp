@@ -36,6 +36,7 @@ Command analyze_sparsity_command();
 Command analyze_persistence_command();
 Command analyze_overlap_command();
 Command analyze_entropy_command();
+Command analyze_agreement_command();
 Command policies_command();
 Command report_command();
 Command trace_info_command();
