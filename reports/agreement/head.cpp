@@ -41,7 +41,7 @@ void add(std::span<const double> from, std::span<double> to) {
   for (std::size_t at = 0; at < to.size(); ++at) to[at] += from[at];
 }
 
-/// Ranks of the scores that local ones are set against, in the order of all_against.
+/// Ranks of the scores that local ones are set against, in the order of kAllAgainst.
 std::vector<Ranks> ranks_against(std::span<const double> local, std::span<const double> global,
                                  std::span<const double> future, RandomNumbers& random) {
   std::vector<double> chance(future.begin(), future.end());

@@ -68,7 +68,7 @@ Named name_of(const AgreementPlan& plan, const Quantity& quantity) {
           quantity.budget ? &plan.budgets[*quantity.budget].budget : nullptr};
 }
 
-constexpr std::array<Loss, 3> all_losses = {Loss::h2o, Loss::h2o_global, Loss::extra};
+constexpr std::array<Loss, 3> kAllLosses = {Loss::h2o, Loss::h2o_global, Loss::extra};
 
 Named name_of(Loss loss, const ResolvedBudget& budget) {
   if (loss == Loss::h2o_global) return {"h2o-global", "", "mass_loss", &budget};
@@ -121,7 +121,7 @@ void add_place(const Agreement& agreement, const Place& place, const Bootstrap& 
   }
   for (std::size_t at = 0; at < plan.budgets.size(); ++at) {
     const auto& budget = plan.budgets[at].budget;
-    for (const auto loss : all_losses) {
+    for (const auto loss : kAllLosses) {
       add(name_of(loss, budget), points(agreement, at, loss, place),
           [&](std::uint32_t segment) { return bin_at(plan.replay, segment).last - 1; });
     }
@@ -164,7 +164,7 @@ void add_traces(std::span<const Agreement* const> traces, const Bootstrap& boots
     });
   }
   for (const auto& cells : first.budgets) {
-    for (const auto loss : all_losses) {
+    for (const auto loss : kAllLosses) {
       add(name_of(loss, cells.budget),
           [&](const Agreement& trace, std::optional<std::size_t> budget) {
             return points(trace, budget.value(), loss, Place{});

@@ -38,9 +38,9 @@ std::string_view name(Measure measure) {
 
 std::vector<Quantity> all_quantities(std::size_t budgets) {
   std::vector<Quantity> quantities;
-  for (const auto scores : all_scores) {
-    for (const auto against : all_against) {
-      for (const auto measure : all_measures) {
+  for (const auto scores : kAllScores) {
+    for (const auto against : kAllAgainst) {
+      for (const auto measure : kAllMeasures) {
         if (scores == Scores::raw && !is_of_top(measure)) {
           quantities.push_back({scores, against, measure, std::nullopt});
           continue;

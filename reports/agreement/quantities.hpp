@@ -28,10 +28,10 @@ enum class Against {
 
 enum class Measure { overlap, jaccard, spearman, kendall_tau_b, rbo };
 
-constexpr std::array<Scores, 2> all_scores = {Scores::raw, Scores::renormalised};
-constexpr std::array<Against, 4> all_against = {Against::global, Against::global_null,
+constexpr std::array<Scores, 2> kAllScores = {Scores::raw, Scores::renormalised};
+constexpr std::array<Against, 4> kAllAgainst = {Against::global, Against::global_null,
                                                 Against::future, Against::future_null};
-constexpr std::array<Measure, 5> all_measures = {
+constexpr std::array<Measure, 5> kAllMeasures = {
     Measure::overlap, Measure::jaccard, Measure::spearman, Measure::kendall_tau_b, Measure::rbo};
 
 /// "raw", "renormalised"

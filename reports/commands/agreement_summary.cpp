@@ -75,7 +75,7 @@ void print_scores(const Agreement& found, const Bootstrap& bootstrap) {
   top.align_left(1);
   order.align_left(1);
   order.align_left(2);
-  for (const auto scores : all_scores) {
+  for (const auto scores : kAllScores) {
     const auto add_order = [&](std::optional<std::size_t> budget, const std::string& text) {
       for (const auto measure : {Measure::spearman, Measure::kendall_tau_b, Measure::rbo}) {
         const auto at = [&](Against against) {

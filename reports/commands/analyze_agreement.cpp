@@ -2,6 +2,7 @@
 #include <iostream>
 #include <memory>
 #include <set>
+#include <span>
 #include <thread>
 
 #include "reports/agreement/output.hpp"
@@ -151,7 +152,7 @@ void print_plan(const OpenTrace& trace, const Bootstrap& bootstrap, unsigned thr
 }
 
 /// Models are told apart by their files, or where there is none by name and sizes.
-std::set<std::string> models_of(const std::vector<OpenTrace>& traces) {
+std::set<std::string> models_of(std::span<const OpenTrace> traces) {
   std::set<std::string> models;
   for (const auto& trace : traces) {
     const auto& info = trace.reader->info();
@@ -205,7 +206,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   std::vector<const Agreement*> all;
   for (const auto& one : found) all.push_back(&one);
   if (all.size() > 1) {
-    if (const auto models = models_of(traces).size(); models > 1) {
+    if (const auto models = models_of(std::span(traces).first(found.size())).size(); models > 1) {
       std::cout << "Means over traces mix " << grouped(models) << " models.\n";
     }
     print_verdicts(all, bootstrap, margin);

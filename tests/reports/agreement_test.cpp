@@ -1,8 +1,9 @@
 #include "reports/agreement/agreement.hpp"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <numeric>
+#include <set>
 
 #include "agreement_reference.hpp"
 #include "reports/agreement/verdict.hpp"
@@ -109,7 +110,7 @@ TEST_CASE("agreements are those of the sums, step by step and head by head") {
         }
       }
     }
-    CHECK(compared > 400);
+    CHECK(compared > 300);
   }
 }
 
@@ -148,31 +149,27 @@ TEST_CASE("losses are the replay's, and no less than the optimum's") {
   }
 }
 
-/// Every row attends tokens by weights of their own, the same in all rows: what was attended is
-/// attended.
+/// Every row attends tokens by the same weights, the earlier the more.
 Matrix steady_rows(int n) {
   Matrix rows;
   for (int i = 0; i < n; ++i) {
     std::vector<double> row(static_cast<std::size_t>(n), 0);
     double sum = 0;
-    for (int j = 0; j <= i; ++j) {
-      auto& weight = row[static_cast<std::size_t>(j)];
-      sum += weight = 1 / (1.0 + j * 37 % n);
-    }
-    for (auto& weight : row) weight /= sum;
+    for (int j = 0; j <= i; ++j) sum += 1.0 / (1 + j);
+    for (int j = 0; j <= i; ++j) row[static_cast<std::size_t>(j)] = 1.0 / (1 + j) / sum;
     rows.push_back(row);
   }
   return rows;
 }
 
-/// Until row n/2 the tokens 0..7 share 0.8, from then on tokens 20..27 do, which none had attended.
+/// Until row n/2 the tokens 0..7 share 0.8, from then on tokens 60..67 do, which few had attended.
 Matrix late_rows(int n) {
   Matrix rows;
   for (int i = 0; i < n; ++i) {
     std::vector<double> row(static_cast<std::size_t>(n), 0);
     for (int j = 0; j <= i; ++j) row[static_cast<std::size_t>(j)] = 0.1 / (i + 1);
     row[static_cast<std::size_t>(i)] += 0.1;
-    const int first = i < n / 2 ? 0 : 20;
+    const int first = i < n / 2 ? 0 : 60;
     for (int j = first; j < first + 8; ++j) row[static_cast<std::size_t>(std::min(j, i))] += 0.1;
     rows.push_back(row);
   }
@@ -186,9 +183,11 @@ TEST_CASE("the claim holds where attention is steady") {
   const auto judged = judge(std::span(&one, 1), "24", {}, {}, 0.01);
   INFO("extra " << judged.extra->value << ", future " << judged.future->value);
   CHECK(judged.verdict == Verdict::holds);
-  CHECK(judged.future->value > 0.7);
-  CHECK(judged.extra->value < 0.005);
-  CHECK(mean_of(found, {Scores::raw, Against::future, Measure::spearman, std::nullopt}) > 0.4);
+  CHECK(judged.future->value == Approx(1));
+  CHECK(judged.future_null->value < 0.5);
+  CHECK(std::abs(judged.extra->value) < 1e-9);
+  CHECK(mean_of(found, {Scores::raw, Against::future, Measure::spearman, std::nullopt}) ==
+        Approx(1));
 }
 
 TEST_CASE("the claim fails where what is needed is needed late, and that is found") {
@@ -202,8 +201,8 @@ TEST_CASE("the claim fails where what is needed is needed late, and that is foun
   REQUIRE(late.size() == kMostLateNeeds);
   std::set<std::uint32_t> tokens;
   for (const auto& need : late) {
-    CHECK(need.token >= 20);
-    CHECK(need.token < 28);
+    CHECK(need.token >= 60);
+    CHECK(need.token < 68);
     tokens.insert(need.token);
     // Behind row 119 each row gives them 0.1 and what it gives to all.
     CHECK(found.plan.step(need.checkpoint) == 119);
@@ -288,7 +287,7 @@ TEST_CASE("what was done when a run is stopped is what it would have been") {
   const auto whole = find_agreement(source, plan, 1, {});
   CHECK(same(part.heads[0]->values, whole.heads[0]->values));
   CHECK(same(part.heads[1]->values, whole.heads[1]->values));
-  CHECK(points(part, 0, {}).front().count == 2);
+  CHECK(points(part, 0, {}).back().count == 2);
 }
 
 TEST_CASE("short traces have fewer steps, one token has none") {
