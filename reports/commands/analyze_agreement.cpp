@@ -217,19 +217,9 @@ void run(const po::variables_map& options, const RunControl& control) {
       file.finish(whole);
     });
   }
-  std::string kept;
-  for (const auto& name : files.written()) {
-    kept = whole ? name : partial_of(name).string();
-    std::cout << "wrote " << kept << "\n";
-  }
-  if (!whole) {
-    throw Interrupted("interrupted; " + grouped(found.back().done()) + " of " +
-                      grouped(found.back().heads.size()) + " heads of " +
-                      found.back().plan.replay.trace + " are done" +
-                      (kept.empty() ? "" : "; kept as " + kept) +
-                      (files.faults().empty() ? "" : "; " + files.faults()));
-  }
-  if (!files.faults().empty()) throw OutputError(files.faults());
+  files.end(whole ? ""
+                  : grouped(found.back().done()) + " of " + grouped(found.back().heads.size()) +
+                        " heads of " + found.back().plan.replay.trace + " are done");
 }
 
 }  // namespace

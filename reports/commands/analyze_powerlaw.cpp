@@ -160,9 +160,8 @@ void analyse_file(const po::variables_map& options, const RunControl& control) {
     std::cout << path << ": " << in_words(question.method) << "\n  goodness  "
               << goodness_in_words(question, options["precision"].as<std::string>()) << "\n\n";
     print_analysis(*analysis);
-    for (const auto& name : files.written()) std::cout << "wrote " << name << "\n";
   }
-  if (!files.faults().empty()) throw OutputError(files.faults());
+  files.end("", json.to_stdout());
 }
 
 nlohmann::ordered_json to_json(const powerlaw::AttentionOutcome& outcome, const ReplayPlan& plan,
@@ -293,19 +292,10 @@ void run(const po::variables_map& options, const RunControl& control) {
     print_attention(outcome, question.scores, detail);
     std::cout << "\n" << fixed(seconds, 1) << " s\n";
   }
-  std::string kept;
-  for (const auto& name : files.written()) {
-    const std::string file = outcome.whole ? name : partial_of(name).string();
-    kept += (kept.empty() ? "" : ", ") + file;
-    if (!json.to_stdout()) std::cout << "wrote " << file << "\n";
-  }
-  if (!outcome.whole) {
-    throw Interrupted("interrupted; " + grouped(outcome.heads.size()) + " of " +
-                      grouped(plan.units.size()) + " heads are done" +
-                      (kept.empty() ? "" : "; kept as " + kept) +
-                      (files.faults().empty() ? "" : "; " + files.faults()));
-  }
-  if (!files.faults().empty()) throw OutputError(files.faults());
+  files.end(outcome.whole ? ""
+                          : grouped(outcome.heads.size()) + " of " + grouped(plan.units.size()) +
+                                " heads are done",
+            json.to_stdout());
 }
 
 }  // namespace

@@ -21,12 +21,12 @@ void OutputFiles::write(const std::string& path, const std::function<void(Output
   claimed_.erase(path);  // what was given up makes room for the next
 }
 
-void OutputFiles::end(const std::string& missing) const {
+void OutputFiles::end(const std::string& missing, bool quiet) const {
   std::string kept;
   for (const auto& path : written_) {
     const auto file = missing.empty() ? std::filesystem::path(path) : partial_of(path);
     kept += (kept.empty() ? "" : ", ") + file.string();
-    print_written(file);
+    if (!quiet) print_written(file);
   }
   if (!missing.empty()) {
     const bool asked = !kept.empty() || !faults_.empty();

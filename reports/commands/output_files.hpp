@@ -18,9 +18,10 @@ class OutputFiles {
   OutputFile& claim(const std::string& path, bool overwrite);
   /// Has `write` fill and finish the claimed file, and remembers an OutputError.
   void write(const std::string& path, const std::function<void(OutputFile&)>& write);
-  /// The last lines of a run: what was written, by print_written(). Throws Interrupted where
-  /// `missing` says what the run has not done, else OutputError where a file could not be written.
-  void end(const std::string& missing) const;
+  /// The last lines of a run: what was written, by print_written(), unless `quiet`, where standard
+  /// output is the result. Throws Interrupted where `missing` says what the run has not done, else
+  /// OutputError where a file could not be written.
+  void end(const std::string& missing, bool quiet = false) const;
 
  private:
   std::map<std::string, OutputFile> claimed_;

@@ -155,18 +155,8 @@ void RowStudy::write(const std::string& columns) {
 
 void RowStudy::end() const {
   const std::size_t all = plan_.units.size();
-  const bool whole = heads_done_ == all;
-  std::string kept;
-  for (const auto& name : files_.written()) {
-    kept = whole ? name : partial_of(name).string();
-    std::cout << "wrote " << kept << "\n";
-  }
-  if (!whole) {
-    throw Interrupted("interrupted; " + grouped(heads_done_) + " of " + heads_in_words(all) +
-                      " are done" + (kept.empty() ? "" : "; kept as " + kept) +
-                      (files_.faults().empty() ? "" : "; " + files_.faults()));
-  }
-  if (!files_.faults().empty()) throw OutputError(files_.faults());
+  files_.end(
+      heads_done_ == all ? "" : grouped(heads_done_) + " of " + heads_in_words(all) + " are done");
 }
 
 }  // namespace kvreplay::commands
