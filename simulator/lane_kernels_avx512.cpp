@@ -10,7 +10,8 @@ constexpr std::uint32_t kWidth = 8;
 
 }  // namespace
 
-const LaneKernels avx512_lane_kernels = {&add_held, &add_rows, &add_and_find, &find_lowest, "AVX-512"};
+const LaneKernels avx512_lane_kernels = {&add_held, &add_rows, &add_and_find, &find_lowest,
+                                         "AVX-512"};
 
 }  // namespace kvreplay
 

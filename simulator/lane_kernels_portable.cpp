@@ -8,6 +8,7 @@ constexpr std::uint32_t kWidth = 2;
 
 }  // namespace
 
-const LaneKernels portable_lane_kernels = {&add_held, &add_rows, &add_and_find, &find_lowest, "128 bits"};
+const LaneKernels portable_lane_kernels = {&add_held, &add_rows, &add_and_find, &find_lowest,
+                                           "128 bits"};
 
 }  // namespace kvreplay
