@@ -1,6 +1,5 @@
 #include "reports/attention/entropy.hpp"
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,14 +16,15 @@ void merge_samples(Samples& into, const Samples& from) {
 
 }  // namespace
 
-double entropy(const Row& row, std::vector<float>& scratch) {
+double entropy(const Row& row, Eigen::ArrayXf& scratch) {
   const auto tokens = static_cast<Eigen::Index>(row.weights.size());
-  scratch.resize(row.weights.size());
+  // Eigen's own memory: whether an entry goes through its vectors or not, which round apart, must
+  // not depend on where an array happens to lie.
+  if (scratch.size() < tokens) scratch.resize(2 * tokens);
   const Eigen::Map<const Eigen::ArrayXf> weights(row.weights.data(), tokens);
   // A weight of 0 adds 0 times a finite number.
-  Eigen::Map<Eigen::ArrayXf>(scratch.data(), tokens) =
-      weights * weights.max(std::numeric_limits<float>::min()).log();
-  return std::max(0.0, std::log(row.sum) - sum(scratch) / row.sum);
+  scratch.head(tokens) = weights * weights.max(std::numeric_limits<float>::min()).log();
+  return std::max(0.0, std::log(row.sum) - sum({scratch.data(), row.weights.size()}) / row.sum);
 }
 
 void Entropies::merge(const Entropies& other) {

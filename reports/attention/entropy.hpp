@@ -1,6 +1,7 @@
 // How widely rows spread their attention.
 #pragma once
 
+#include <Eigen/Core>
 #include <cstdint>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace kvreplay::attention {
 
 /// H = -sum of q ln q over the weights q of a row, each divided by the row's sum, in nats; right to
 /// 1e-6 of H and 1e-9. 0: one token has all; ln(i+1): all have the same.
-double entropy(const Row& row, std::vector<float>& scratch);
+double entropy(const Row& row, Eigen::ArrayXf& scratch);
 
 /// One sample a row.
 struct Entropies {
@@ -32,7 +33,7 @@ class EntropyStudy {
 
  private:
   std::uint32_t least_row_;
-  std::vector<float> scratch_;
+  Eigen::ArrayXf scratch_;
   Entropies found_;
 };
 

@@ -283,7 +283,7 @@ TEST_CASE("entropy of random rows is that of the definition, whatever they sum t
 
 TEST_CASE("weights below the normal numbers add nothing to an entropy") {
   const std::vector<float> weights = {1e-44F, 0, 0.5F, 0.5F, 1e-38F};
-  std::vector<float> scratch;
+  Eigen::ArrayXf scratch;
   CHECK(attention::entropy({4, weights, 1}, scratch) == Approx(std::log(2.0)));
 }
 
