@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -37,7 +38,11 @@ void MappedFile::fetch(std::span<const std::byte> some) const {
 }
 
 void MappedFile::release(std::span<const std::byte> some) const {
-  advise(some, MADV_DONTNEED);
+  // A fault maps the pages around it too, 64 KiB of them: also some that were let go before.
+  constexpr std::size_t kWindow = std::size_t{64} << 10;
+  const auto first = static_cast<std::size_t>(some.data() - bytes_.data());
+  const std::size_t begin = first - std::min(first, kWindow);
+  advise(bytes_.subspan(begin, first + some.size() - begin), MADV_DONTNEED);
 }
 
 // What the system makes of advice does not change what is read, nor does it matter if it fails.

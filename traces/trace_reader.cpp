@@ -27,7 +27,7 @@ constexpr std::uint64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kUint32 = std::numeric_limits<std::uint32_t>::max();
 
 constexpr std::size_t kTogether = std::size_t{8} << 20;  // bytes: more than a replay has in use
-constexpr std::size_t kAdvance = std::size_t{64} << 10;  // for fewer bytes no call of the system
+constexpr std::size_t kAdvance = std::size_t{64} << 10;  // for fewer bytes no call to the system
 
 /// The place of row i, padding included, in rows `range` laid out by RowLayout.
 std::span<float> row_in(std::span<float> rows, RowRange range, std::uint32_t i) {
@@ -94,12 +94,15 @@ struct TraceReader::State {
       const std::scoped_lock lock(reading_lock);
       return reading[std::this_thread::get_id()];
     }();
-    if (mine.first_row != first_row || mine.bytes + now.size() > kTogether) {
+    const bool moved = mine.first_row != first_row && mine.bytes >= kAdvance;
+    if (moved || mine.bytes + now.size() > kTogether) {
       for (const auto& piece : mine.pieces) mapping.release(piece);
-      mine = {first_row, 0, {}};
+      mine = {};
     }
+    mine.first_row = first_row;
     mine.pieces.push_back(now);
     mine.bytes += now.size();
+    if (now.size() < kAdvance) return;
     const auto behind =
         rows.subspan(static_cast<std::size_t>(now.data() - rows.data()) + now.size());
     mapping.fetch(behind.first(std::min(behind.size(), now.size())));
@@ -376,7 +379,7 @@ std::span<const std::byte> TraceReader::stored_rows(HeadSlot slot, RowRange rang
   if (!rows.mapped.empty()) {
     const auto bytes =
         rows.mapped.subspan((slot.head * rows.head_values + column) * width, values * width);
-    if (bytes.size() >= kAdvance) state_->advance(rows.mapped, range.first, bytes);
+    state_->advance(rows.mapped, range.first, bytes);
     return bytes;
   }
   scratch.resize(values * width);

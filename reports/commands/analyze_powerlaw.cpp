@@ -27,7 +27,7 @@ Fit. Density (alpha-1)/xmin (x/xmin)^-alpha from xmin on; alpha of the largest l
 error (alpha-1)/sqrt(n_tail); xmin is that distinct value (with two more above it) whose tail has the
 smallest KS distance. --discrete: x^-alpha / zeta(alpha, xmin) over integers. KS conventions, which
 differ where numbers are equal:
-  element  |F(x_i) - i/n| over the sorted numbers, as the authors' code and R have it
+  element  |F(x_i) - i/n|, i = 0 .. n-1, over the sorted numbers, as in the authors' code and R
   left     |F(v) - share below v| over distinct values, as the Python package has it
   sup      the largest of |F - share| anywhere, as textbooks have it
 
@@ -42,8 +42,9 @@ Vuong's test. Three of them can come as near to the power law as one likes; wher
 they have collapsed onto it, and there is no p.
 
 Verdict: too little tail data (fewer than 50 numbers); else another family fits better (ratio below
-0, p of 0.1 or less); else power law ruled out; else power law supported. Column sums are no
-independent sample: they share rows, and old tokens have had more rows. So beside the scores
+0, p of 0.1 or less); else power law ruled out; else power law supported, or, with --precision none,
+not ruled out. Column sums are no independent sample: they share rows, and old tokens have had more
+rows. So beside the scores
   accumulated    sum of p_ij over the rows i that see token j
 others are fitted in the same way:
   without-sinks  accumulated, without the first tokens (--sinks)

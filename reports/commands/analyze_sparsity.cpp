@@ -41,7 +41,8 @@ std::string percent(const Sparsity& found, double share) {
   return found.entries == 0 ? "-" : fixed(100 * share, 2) + " %";
 }
 
-void print(const std::map<std::uint32_t, OfLayer>& layers, const Sparsity& all) {
+/// `is_published`: the threshold is the one that the published share is of.
+void print(const std::map<std::uint32_t, OfLayer>& layers, const Sparsity& all, bool is_published) {
   TextTable table({"layer", "share below", "least head", "most", "entries"});
   std::size_t above = 0;
   for (const auto& [layer, found] : layers) {
@@ -55,7 +56,8 @@ void print(const std::map<std::uint32_t, OfLayer>& layers, const Sparsity& all) 
             << table.text("  ") << "\n"
             << wrapped("  ", grouped(above) + " of " + grouped(layers.size()) +
                                  (layers.size() == 1 ? " layer is" : " layers are") +
-                                 " above 95 % (published: almost all).");
+                                 " above 95 %" +
+                                 (is_published ? " (published: almost all)." : "."));
 }
 
 void run(const po::variables_map& options, const RunControl& control) {
@@ -79,15 +81,17 @@ void run(const po::variables_map& options, const RunControl& control) {
                   [&](std::uint32_t layer, std::uint32_t head, const Sparsity& found) {
                     auto& of_layer = layers[layer];
                     of_layer.all += found;
-                    of_layer.least = std::min(of_layer.least, found.share());
-                    of_layer.most = std::max(of_layer.most, found.share());
+                    if (found.entries > 0) {
+                      of_layer.least = std::min(of_layer.least, found.share());
+                      of_layer.most = std::max(of_layer.most, found.share());
+                    }
                     all += found;
                     lines(layer, head, found);
                   });
   for (const auto& [layer, found] : layers) lines(layer, {}, found.all);
   lines({}, {}, all);
   study.write();
-  print(layers, all);
+  print(layers, all, question.threshold == 0.01);
   study.end();
 }
 

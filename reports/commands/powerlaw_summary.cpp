@@ -70,14 +70,18 @@ std::string spread(std::vector<double> values, int digits) {
 }
 
 void print_verdicts(const std::vector<Place>& places, const std::vector<powerlaw::Scores>& scores) {
-  constexpr std::array<Verdict, 4> kVerdicts = {Verdict::supported, Verdict::other_fits_better,
-                                                Verdict::ruled_out, Verdict::too_little_data};
+  // Either all fits are tested or none.
+  const auto& some = places.front().analyses.front();
+  const bool tested = some.goodness || some.verdict == Verdict::too_little_data;
+  const std::array verdicts = {tested ? Verdict::supported : Verdict::not_tested,
+                               Verdict::other_fits_better, Verdict::ruled_out,
+                               Verdict::too_little_data};
   std::vector<std::string> header = {"scores"};
-  for (const auto verdict : kVerdicts) header.emplace_back(name(verdict));
+  for (const auto verdict : verdicts) header.emplace_back(name(verdict));
   TextTable table(header);
   for (std::size_t at = 0; at < scores.size(); ++at) {
     std::vector<std::string> row = {std::string(name(scores[at]))};
-    for (const auto verdict : kVerdicts) {
+    for (const auto verdict : verdicts) {
       row.push_back(grouped(static_cast<std::uint64_t>(std::count_if(
           places.begin(), places.end(),
           [&](const Place& place) { return place.analyses[at].verdict == verdict; }))));

@@ -24,6 +24,8 @@ std::string_view name(Verdict verdict) {
   switch (verdict) {
     case Verdict::supported:
       return "power law supported";
+    case Verdict::not_tested:
+      return "not ruled out, goodness not tested";
     case Verdict::other_fits_better:
       return "another family fits better";
     case Verdict::ruled_out:
@@ -56,7 +58,8 @@ Verdict verdict_of(const Analysis& analysis) {
     return Verdict::too_little_data;
   }
   if (analysis.favoured()) return Verdict::other_fits_better;
-  if (analysis.goodness && analysis.goodness->p() <= 0.1) return Verdict::ruled_out;
+  if (!analysis.goodness) return Verdict::not_tested;
+  if (analysis.goodness->p() <= 0.1) return Verdict::ruled_out;
   return Verdict::supported;
 }
 
@@ -65,6 +68,9 @@ Verdict verdict_of(const Analysis& analysis) {
 std::string Analysis::in_words() const {
   std::string text(name(verdict));
   if (verdict == Verdict::too_little_data) {
+    if (!scan.best && given_xmin) {
+      return text + ": no number is at or above the xmin given";
+    }
     if (!scan.best) {
       return text + ": " + grouped(distinct) + " distinct values, and xmin needs " +
              std::to_string(kLeastDistinct);
@@ -82,7 +88,7 @@ std::string Analysis::in_words() const {
     }
     return text + " (" + p + " of the power law itself)";
   }
-  text += " (" + p + ")";
+  if (goodness) text += " (" + p + ")";
   std::string open;
   for (const auto& one : alternatives) {
     if (!one.collapsed && !one.rejected() && !one.favoured()) {
@@ -103,6 +109,7 @@ std::optional<Analysis> analyse(std::span<const double> numbers, const Question&
   analysis.infinite = sample.infinite;
   analysis.not_positive = sample.not_positive;
   analysis.distinct = sample.distinct();
+  analysis.given_xmin = question.method.xmin;
 
   std::vector<double> sorted;
   std::copy_if(numbers.begin(), numbers.end(), std::back_inserter(sorted),

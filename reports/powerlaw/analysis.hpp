@@ -24,6 +24,7 @@ struct Question {
 
 enum class Verdict {
   supported,          ///< p above 0.1, and no alternative favoured
+  not_tested,         ///< no alternative favoured, and goodness of fit not asked for
   other_fits_better,  ///< an alternative is favoured, at a level of 0.1
   ruled_out,          ///< p of 0.1 or less, and no alternative favoured
   too_little_data     ///< fewer than kLeastTail numbers in the tail, or no fit at all
@@ -32,8 +33,8 @@ enum class Verdict {
 /// Below it estimates are not reliable, by the rule of thumb of Clauset, Shalizi and Newman.
 constexpr std::uint64_t kLeastTail = 50;
 
-/// "power law supported", "another family fits better", "power law ruled out", "too little tail
-/// data"
+/// "power law supported", "not ruled out, goodness not tested", "another family fits better",
+/// "power law ruled out", "too little tail data"
 std::string_view name(Verdict verdict);
 
 constexpr std::array<double, 4> kTopParts = {0.01, 0.05, 0.1, 0.2};
@@ -45,8 +46,9 @@ struct Analysis {
   std::uint64_t infinite = 0;
   std::uint64_t not_positive = 0;
   std::size_t distinct = 0;
+  std::optional<double> given_xmin;
 
-  Scan scan;  ///< without a fit: too few distinct values
+  Scan scan;  ///< without a fit: too few distinct values, or none from the given xmin on
   std::optional<double> log_likelihood;
   std::vector<Alternative> alternatives;  ///< empty without a fit of finite alpha
   std::optional<Goodness> goodness;

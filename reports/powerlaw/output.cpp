@@ -40,7 +40,9 @@ nlohmann::ordered_json to_json(const Analysis& analysis, const Method& method,
   const auto of_fit = [&](const std::function<double(const Fit&)>& value) {
     return fit ? number(value(*fit)) : nullptr;
   };
-  json["status"] = fit ? "ok" : "insufficient_distinct_values";
+  json["status"] = fit           ? "ok"
+                   : method.xmin ? "no_number_from_xmin_on"
+                                 : "insufficient_distinct_values";
   json["n"] = analysis.numbers;
   json["n_used"] = analysis.used;
   json["n_nan"] = analysis.nan;

@@ -12,7 +12,8 @@
 namespace kvreplay::powerlaw {
 
 /// Numbers in the fewest digits that read back exactly; what is not known, not finite or without
-/// meaning is null. Keys: status ("ok", "insufficient_distinct_values"), n, n_used, n_nan, n_inf,
+/// meaning is null. Keys: status ("ok",
+/// "insufficient_distinct_values", "no_number_from_xmin_on"), n, n_used, n_nan, n_inf,
 /// n_nonpositive, distinct, ks_convention, candidates, xmin, alpha, alpha_at_bound, stderr, n_tail,
 /// ks, runner_up {xmin, ks}, loglik, p, replicates, replicates_not_fittable, alternatives
 /// {NAME: {lr, vuong, p, collapsed, loglik, parameters}}, gini, top_share {"1%": ...}, verdict,

@@ -57,10 +57,10 @@ std::vector<double> read_values(const std::filesystem::path& path) {
 
 std::vector<double> read_integers(const std::filesystem::path& path) {
   return read(path, [](double value, const std::string& place) {
-    // Above 2^53 not every integer is a double.
-    if (std::isfinite(value) && value > 0 && (value != std::floor(value) || value > 0x1p53)) {
+    // Above it a step of 1 is lost beside rounding: such numbers are as good as continuous.
+    if (std::isfinite(value) && value > 0 && (value != std::floor(value) || value > 0x1p40)) {
       throw InputError(place +
-                       "is no integer up to 2^53, as --discrete needs; leave --discrete out for "
+                       "is no integer up to 2^40, as --discrete needs; leave --discrete out for "
                        "continuous numbers");
     }
   });

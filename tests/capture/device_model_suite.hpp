@@ -90,7 +90,9 @@ void check_runs_agree(const TinyModel& tiny, std::uint32_t tokens, std::uint32_t
   CHECK(largest_difference(found.rows.values(), expected.rows.values()) < 2e-5);
   CHECK(largest_difference(found.rows.lse(), expected.rows.lse()) < 5e-5);
   const double difference = largest_difference(found.logits, expected.logits);
-  const double moved = difference < 1e-4 ? 0 : moved_by_rounding(tiny, ids);  // it takes long
+  // Narrow: where a few values can all be near 0 at once. It takes long, so only where it matters.
+  const bool excused = tiny.embedding < 8 && difference >= 1e-4;
+  const double moved = excused ? moved_by_rounding(tiny, ids) : 0;
   CHECK(difference < 1e-4 + 4 * moved);
 }
 

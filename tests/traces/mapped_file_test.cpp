@@ -77,22 +77,24 @@ TEST_CASE("a trace whose rows are read in turn is held in part only") {
   synthesize(options, path, false);  // 51 MB
   const TraceReader reader(path);
   const bool side_by_side = GENERATE(false, true);
+  const std::uint32_t step = GENERATE(128U, 2U);  // of which 2 are less than is worth a call
   const std::uint32_t heads_at_once = side_by_side ? options.heads : 1;
   const auto before = held_of_files();
   std::uint64_t most = 0;
   std::vector<float> scratch;
   for (std::uint32_t head = 0; head < options.heads; head += heads_at_once) {
-    for (std::uint32_t first = 0; first < options.tokens; first += 128) {
+    for (std::uint32_t first = 0; first < options.tokens; first += step) {
       std::vector<std::span<const float>> rows;
       for (std::uint32_t one = 0; one < heads_at_once; ++one) {
-        rows.push_back(reader.rows({0, head + one}, {first, first + 128}, scratch));
+        rows.push_back(reader.rows({0, head + one}, {first, first + step}, scratch));
       }
       for (const auto weights : rows) {
         const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-        REQUIRE(sum == Approx(128).margin(0.1));
+        REQUIRE(sum == Approx(step).margin(0.1));
       }
       most = std::max(most, std::max(held_of_files(), before) - before);
     }
   }
-  CHECK(most < 12 * kMiB);
+  // Of 49 MiB. A fault maps some pages around it too, of which many small reads leave more behind.
+  CHECK(most < (step == 128 ? 12 : 20) * kMiB);
 }
