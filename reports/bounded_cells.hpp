@@ -10,8 +10,7 @@
 
 namespace kvreplay {
 
-/// A policy's loss is set against the optimum where it keeps to what that keeps to: see
-/// simulator/against.hpp, which has the plan.
+/// See why_unbounded() in simulator/against.hpp.
 class BoundedCells {
  public:
   explicit BoundedCells(const nlohmann::json& manifest);

@@ -19,12 +19,22 @@ std::uint32_t held_at(const ReplayPlan& plan, std::uint32_t budget) {
   return plan.match == Match::visible ? budget - 1 : budget;
 }
 
-/// Whether the cell keeps to what an optimum keeps to: a query sees itself and what was held.
-bool is_bounded(const ReplayPlan& plan, const CellPlan& cell) {
+/// Rows that attend all before them where the plan has it so.
+std::uint32_t planned_full_rows(const ReplayPlan& plan) {
+  return plan.prefill == Prefill::full ? plan.prompt_tokens : 0;
+}
+
+/// Why no optimum bounds a cell: there a query sees itself and what was held.
+std::string why_unbounded_at_all(const ReplayPlan& plan, const CellPlan& cell) {
   const PolicyEntry& policy = *cell.policy.entry;
-  const bool evicts = std::holds_alternative<CacheFactory>(policy.make);
-  return evicts && !policy.allotment &&
-         most_visible_before(cell.traits) <= held_at(plan, cell.budget.budget.tokens);
+  if (!std::holds_alternative<CacheFactory>(policy.make)) {
+    return "nothing leaves its cache for good";
+  }
+  if (policy.allotment) return "its heads are dealt budgets of their own";
+  if (most_visible_before(cell.traits) > held_at(plan, cell.budget.budget.tokens)) {
+    return "its queries may see more than the budget shows";
+  }
+  return "";
 }
 
 OptimumPlan optimum_of(const ReplayPlan& plan, std::uint32_t full_rows) {
@@ -56,6 +66,12 @@ std::optional<LossSplit> split_of(const Summary& loss, const LeastLoss& least, b
 
 }  // namespace
 
+std::string why_unbounded(const ReplayPlan& plan, const CellPlan& cell) {
+  const std::string why = why_unbounded_at_all(plan, cell);
+  if (!why.empty() || full_rows(plan, cell.traits) == planned_full_rows(plan)) return why;
+  return "it attends the prompt in full, and the optimum is of one that streams in";
+}
+
 bool Against::whole() const {
   return std::all_of(optima.begin(), optima.end(),
                      [](const auto& optimum) { return optimum.outcome.whole(); });
@@ -86,10 +102,10 @@ Against plan_against(const ReplayPlan& plan) {
     against.optima.push_back({optimum_of(plan, full_rows), {}});
     return against.optima.size() - 1;
   };
-  optimum_with(plan.prefill == Prefill::full ? plan.prompt_tokens : 0);
+  optimum_with(planned_full_rows(plan));
   for (const auto& cell : plan.cells) {
     auto& place = against.places.emplace_back();
-    if (!is_bounded(plan, cell)) continue;
+    if (!why_unbounded_at_all(plan, cell).empty()) continue;
     place.emplace();
     place->optimum = optimum_with(full_rows(plan, cell.traits));
     const auto& budgets = against.optima[place->optimum].plan.budgets;

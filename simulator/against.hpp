@@ -33,6 +33,9 @@ struct Against {
   std::string done() const;
 };
 
+/// Why the optimum of the plan's prefill does not bound the losses of a cell; empty: it does.
+std::string why_unbounded(const ReplayPlan& plan, const CellPlan& cell);
+
 /// The loss of a policy and its parts, as means over the same steps and heads.
 struct LossSplit {
   double loss = 0;              ///< of the policy

@@ -9,6 +9,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "simulator/against.hpp"
 #include "simulator/axes.hpp"
 #include "simulator/coverage.hpp"
 #include "simulator/metrics.hpp"
@@ -156,6 +157,7 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
            {"unit_tokens", cell.unit_tokens},
            {"axes", own_axes(plan, cell)},
            {"note", note_on(plan, *cell.policy.entry)},
+           {"unbounded", why_unbounded(plan, cell)},
            {"zero_mass_rows", outcome.zero_mass_rows[i]}});
     }
   }

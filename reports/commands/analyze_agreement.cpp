@@ -3,13 +3,12 @@
 #include <memory>
 #include <set>
 #include <span>
-#include <thread>
 
 #include "reports/agreement/output.hpp"
 #include "reports/commands/agreement_summary.hpp"
+#include "reports/commands/chosen_heads.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
-#include "reports/commands/index_list.hpp"
 #include "reports/commands/option_text.hpp"
 #include "reports/commands/output_files.hpp"
 #include "reports/commands/whole_number.hpp"
@@ -17,6 +16,7 @@
 #include "simulator/series.hpp"
 #include "traces/errors.hpp"
 #include "traces/quoted.hpp"
+#include "traces/size_text.hpp"
 #include "traces/trace_reader.hpp"
 
 namespace kvreplay::commands {
@@ -93,12 +93,7 @@ AgreementRequest request_of(const po::variables_map& options, const TraceInfo& i
     throw std::invalid_argument("--rbo-p must be a number between 0 and 1");
   }
   request.seed = options["seed"].as<std::uint64_t>();
-  if (const auto layers = text_option(options, "layers")) {
-    request.layers = parse_index_list("--layers", *layers, info.model_layers);
-  }
-  if (const auto heads = text_option(options, "heads")) {
-    request.heads = parse_index_list("--heads", *heads, info.model_heads);
-  }
+  choose_heads(options, info, request);
   return request;
 }
 
@@ -137,8 +132,8 @@ void print_plan(const OpenTrace& trace, const Bootstrap& bootstrap, unsigned thr
   const auto checkpoints = plan.checkpoints();
   const auto bytes = std::max(estimated_bytes(plan, threads),
                               trace.optimum ? estimated_bytes(*trace.optimum, threads) : 0);
-  std::cout << plan.replay.trace << ": " << grouped(plan.replay.units.size()) << " heads, "
-            << grouped(plan.replay.tokens) << " tokens"
+  std::cout << plan.replay.trace << ": " << counted(plan.replay.units.size(), "head") << ", "
+            << counted(plan.replay.tokens, "token")
             << (info.model_name.empty() ? "" : ", " + printable(in_utf8(info.model_name))) << "\n"
             << "  steps      " << grouped(checkpoints) << ", the first " << plan.step(0)
             << ", the last " << plan.step(checkpoints - 1) << "\n"
@@ -147,8 +142,8 @@ void print_plan(const OpenTrace& trace, const Bootstrap& bootstrap, unsigned thr
             << "  intervals  95 %, " << grouped(bootstrap.replicates) << " replicates, blocks of "
             << block_length(bootstrap, checkpoints) << " of all " << grouped(checkpoints)
             << " steps, seed " << bootstrap.seed << "\n"
-            << "  memory     up to about " << grouped(bytes >> 20) << " MiB on " << threads
-            << (threads == 1 ? " thread" : " threads") << std::endl;
+            << "  memory     up to about " << size_text(bytes) << " on "
+            << counted(threads, "thread") << std::endl;
 }
 
 /// Models are told apart by their files, or where there is none by name and sizes.
@@ -192,7 +187,8 @@ void run(const po::variables_map& options, const RunControl& control) {
       whole = one.optimum.has_value();
     }
     if (one.done() == 0) break;
-    if (!one.whole()) std::cout << "\npartial: over the " << one.done() << " heads that are done\n";
+    if (!one.whole())
+      std::cout << "\npartial: over the " << counted(one.done(), "head") << " that are done\n";
     if (!whole && one.whole()) std::cout << "\npartial: without the optimum\n";
     print_agreement(one, bootstrap, margin);
     const Agreement* const alone = &one;
@@ -248,13 +244,8 @@ Command analyze_agreement_command() {
   add("seed", whole_number<std::uint64_t>()->default_value(0)->value_name("N"),
       "seed of replicates and random orders");
   add("no-optimum", po::bool_switch(), "leave out the exact optimum, which takes most of the time");
-  add("layers", po::value<std::string>()->value_name("LIST"), "only these layers, e.g. 0,3-5");
-  add("heads", po::value<std::string>()->value_name("LIST"), "only these query heads");
-  add("threads",
-      whole_number(1U, 1024U)
-          ->default_value(std::max(1U, std::thread::hardware_concurrency()))
-          ->value_name("N"),
-      "threads");
+  add_head_options(command);
+  add_threads_option(command);
   add("csv", po::value<std::string>()->value_name("FILE"),
       "what was measured, by trace, layer and head, as CSV");
   add("overwrite", po::bool_switch(), "replace output files that exist");

@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
-#include <thread>
 
+#include "reports/commands/chosen_heads.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
-#include "reports/commands/index_list.hpp"
 #include "reports/commands/option_text.hpp"
 #include "reports/commands/output_files.hpp"
 #include "reports/commands/powerlaw_summary.hpp"
@@ -201,9 +200,9 @@ void print_plan(const ReplayPlan& plan, const AttentionQuestion& question,
   for (const auto one : question.scores) {
     scores += (scores.empty() ? "" : ", ") + std::string(name(one));
   }
-  std::cout << plan.trace << ": " << grouped(plan.units.size()) << " heads, "
-            << grouped(plan.tokens) << " tokens, the first " << grouped(question.rows)
-            << " rows accumulated\n"
+  std::cout << plan.trace << ": " << counted(plan.units.size(), "head") << ", "
+            << counted(plan.tokens, "token") << ", the first " << counted(question.rows, "row")
+            << " accumulated\n"
             << "  scores    " << scores << "; sinks are the first " << question.sinks << " tokens\n"
             << "  fit       " << in_words(question.question.method) << "\n"
             << "  goodness  " << goodness_in_words(question.question, precision) << ", " << threads
@@ -239,21 +238,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   const TraceReader reader(
       path, options["incomplete"].as<bool>() ? Incomplete::take_whole_rows : Incomplete::refuse);
   const auto& info = reader.info();
-  ReplayRequest request;
-  // Of the plan only the heads are used; a policy that keeps all has a plan on every trace.
-  request.policies = parse_policies("full");
-  request.budgets = parse_budgets("100%");
-  if (options.count("prompt-len") != 0) {
-    request.prompt_tokens = options["prompt-len"].as<std::uint32_t>();
-  }
-  if (const auto layers = text_option(options, "layers")) {
-    request.layers = parse_index_list("--layers", *layers, info.model_layers);
-  }
-  if (const auto heads = text_option(options, "heads")) {
-    request.heads = parse_index_list("--heads", *heads, info.model_heads);
-  }
-  const auto plan =
-      plan_replay(info, in_utf8(std::filesystem::path(path).filename().string()), request);
+  const auto plan = plan_of_heads(options, info);
   if (!plan.sampling.all()) {
     throw std::invalid_argument(plan.trace +
                                 " holds some rows only, and accumulated attention is of every "
@@ -328,15 +313,10 @@ Command analyze_powerlaw_command() {
       "rows that are accumulated: of the whole sequence, or of the prompt");
   add("prompt-len", whole_number<std::uint32_t>()->value_name("N"),
       "tokens of the prompt, if not as recorded");
-  add("layers", po::value<std::string>()->value_name("LIST"), "only these layers, e.g. 0,3-5");
-  add("heads", po::value<std::string>()->value_name("LIST"), "only these query heads");
+  add_head_options(command);
   add("detail", po::value<std::string>()->default_value("layer")->value_name("NAME"),
       "print lines by layer, by head, or overall only; files hold all");
-  add("threads",
-      whole_number(1U, 1024U)
-          ->default_value(std::max(1U, std::thread::hardware_concurrency()))
-          ->value_name("N"),
-      "threads");
+  add_threads_option(command);
   add("json", po::value<std::string>()->implicit_value("-")->value_name("FILE"),
       "all that was found, as JSON; - or nothing: to standard output, in place of tables");
   add("csv", po::value<std::string>()->value_name("FILE"), "all that was found, as CSV");

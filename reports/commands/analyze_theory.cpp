@@ -2,11 +2,10 @@
 #include <cmath>
 #include <iostream>
 #include <sstream>
-#include <thread>
 
+#include "reports/commands/chosen_heads.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
-#include "reports/commands/index_list.hpp"
 #include "reports/commands/option_text.hpp"
 #include "reports/commands/output_files.hpp"
 #include "reports/commands/whole_number.hpp"
@@ -201,12 +200,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   const auto& info = reader.info();
   ReplayRequest request;
   request.budgets = parse_budgets(options["budget"].as<std::string>());
-  if (const auto layers = text_option(options, "layers")) {
-    request.layers = parse_index_list("--layers", *layers, info.model_layers);
-  }
-  if (const auto heads = text_option(options, "heads")) {
-    request.heads = parse_index_list("--heads", *heads, info.model_heads);
-  }
+  choose_heads(options, info, request);
   const auto plan = plan_optimum(info, in_utf8(std::filesystem::path(path).filename().string()),
                                  request, Objective{});
   const auto samples = options["samples"].as<std::uint32_t>();
@@ -262,13 +256,8 @@ Command analyze_theory_command() {
       "sets drawn for each head, at up to 16 steps");
   add("seed", whole_number<std::uint64_t>()->default_value(0)->value_name("N"),
       "seed of what is drawn");
-  add("layers", po::value<std::string>()->value_name("LIST"), "only these layers, e.g. 0,3-5");
-  add("heads", po::value<std::string>()->value_name("LIST"), "only these query heads");
-  add("threads",
-      whole_number(1U, 1024U)
-          ->default_value(std::max(1U, std::thread::hardware_concurrency()))
-          ->value_name("N"),
-      "threads");
+  add_head_options(command);
+  add_threads_option(command);
   add("csv", po::value<std::string>()->value_name("FILE"),
       "what was measured of each head, as CSV");
   add("overwrite", po::bool_switch(), "replace output files that exist");

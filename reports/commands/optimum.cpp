@@ -3,11 +3,10 @@
 #include <iostream>
 #include <map>
 #include <sstream>
-#include <thread>
 
+#include "reports/commands/chosen_heads.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
-#include "reports/commands/index_list.hpp"
 #include "reports/commands/option_text.hpp"
 #include "reports/commands/output_files.hpp"
 #include "reports/commands/replay_summary.hpp"
@@ -145,12 +144,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   if (options.count("prompt-len") != 0) {
     request.prompt_tokens = options["prompt-len"].as<std::uint32_t>();
   }
-  if (const auto layers = text_option(options, "layers")) {
-    request.layers = parse_index_list("--layers", *layers, info.model_layers);
-  }
-  if (const auto heads = text_option(options, "heads")) {
-    request.heads = parse_index_list("--heads", *heads, info.model_heads);
-  }
+  choose_heads(options, info, request);
   const auto objective = parse_objective(options["objective"].as<std::string>());
   const auto plan = plan_optimum(info, trace, request, objective);
   const auto threads = options["threads"].as<unsigned>();
@@ -226,13 +220,8 @@ Command optimum_command() {
       "means over active steps (i >= k), decoded ones of them, or all");
   add("detail", po::value<std::string>()->default_value("head")->value_name("NAME"),
       "break results down to overall, layer or head");
-  add("layers", po::value<std::string>()->value_name("LIST"), "only these layers, e.g. 0,3-5");
-  add("heads", po::value<std::string>()->value_name("LIST"), "only these query heads");
-  add("threads",
-      whole_number(1U, 1024U)
-          ->default_value(std::max(1U, std::thread::hardware_concurrency()))
-          ->value_name("N"),
-      "threads");
+  add_head_options(command);
+  add_threads_option(command);
   add("out", po::value<std::string>()->value_name("FILE"), "results as HDF5, for kvreplay report");
   add("csv", po::value<std::string>()->value_name("FILE"), "results as CSV");
   add("sets", po::value<std::string>()->value_name("FILE"),

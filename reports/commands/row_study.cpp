@@ -4,34 +4,17 @@
 #include <iostream>
 #include <set>
 #include <stdexcept>
-#include <thread>
 
+#include "reports/commands/chosen_heads.hpp"
 #include "reports/commands/distinct_paths.hpp"
 #include "reports/commands/index_list.hpp"
 #include "reports/commands/option_text.hpp"
-#include "reports/commands/whole_number.hpp"
 #include "reports/text_table.hpp"
 #include "simulator/csv.hpp"
 #include "traces/errors.hpp"
 
 namespace kvreplay::commands {
 namespace {
-
-ReplayPlan plan_of(const po::variables_map& options, const TraceInfo& info) {
-  ReplayRequest request;
-  // Of the plan only the heads are used; a policy that keeps all has a plan on every trace.
-  request.policies = parse_policies("full");
-  request.budgets = parse_budgets("100%");
-  request.steps = Steps::all;
-  if (const auto layers = text_option(options, "layers")) {
-    request.layers = parse_index_list("--layers", *layers, info.model_layers);
-  }
-  if (const auto heads = text_option(options, "heads")) {
-    request.heads = parse_index_list("--heads", *heads, info.model_heads);
-  }
-  const auto path = std::filesystem::path(options["trace"].as<std::string>());
-  return plan_replay(info, in_utf8(path.filename().string()), request);
-}
 
 /// The layers of the plan whose queries see a window only.
 std::vector<std::uint32_t> windowed_layers(const ReplayPlan& plan, const TraceInfo& info) {
@@ -42,23 +25,14 @@ std::vector<std::uint32_t> windowed_layers(const ReplayPlan& plan, const TraceIn
   return {layers.begin(), layers.end()};
 }
 
-std::string heads_in_words(std::size_t heads) {
-  return grouped(heads) + (heads == 1 ? " head" : " heads");
-}
-
 }  // namespace
 
 void add_row_study_options(Command& command) {
   auto add = command.options.add_options();
   add("trace", po::value<std::string>()->required()->value_name("T.h5"),
       "trace, also without the option's name");
-  add("layers", po::value<std::string>()->value_name("LIST"), "only these layers, e.g. 0,3-5");
-  add("heads", po::value<std::string>()->value_name("LIST"), "only these query heads");
-  add("threads",
-      whole_number(1U, 1024U)
-          ->default_value(std::max(1U, std::thread::hardware_concurrency()))
-          ->value_name("N"),
-      "threads");
+  add_head_options(command);
+  add_threads_option(command);
   add("csv", po::value<std::string>()->value_name("FILE"), "what was found, down to heads, as CSV");
   add("overwrite", po::bool_switch(), "replace output files that exist");
   add("incomplete", po::bool_switch(), "take the whole rows of an unfinished trace");
@@ -76,7 +50,7 @@ double share_option(const po::variables_map& options, const char* name) {
 RowStudy::RowStudy(const po::variables_map& options)
     : reader_(options["trace"].as<std::string>(),
               options["incomplete"].as<bool>() ? Incomplete::take_whole_rows : Incomplete::refuse),
-      plan_(plan_of(options, reader_.info())),
+      plan_(plan_of_heads(options, reader_.info())),
       threads_(options["threads"].as<unsigned>()),
       csv_(text_option(options, "csv")) {
   if (!csv_) return;
@@ -101,7 +75,7 @@ std::uint32_t RowStudy::least_row(const po::variables_map& options) const {
 
 void RowStudy::begin(const std::string& definition) {
   const auto& sampling = plan_.sampling;
-  std::cout << plan_.trace << ": " << heads_in_words(plan_.units.size()) << ", "
+  std::cout << plan_.trace << ": " << counted(plan_.units.size(), "head") << ", "
             << grouped(plan_.tokens) << (plan_.tokens == 1 ? " token" : " tokens")
             << (sampling.all() ? "" : ", only " + in_words(sampling)) << ", " << threads_
             << (threads_ == 1 ? " thread" : " threads") << "\n"
@@ -144,7 +118,7 @@ void RowStudy::write(const std::string& columns) {
       file.finish(whole);
     });
   }
-  if (!whole) std::cout << "\npartial: over what is done, " << heads_in_words(heads_done_) << "\n";
+  if (!whole) std::cout << "\npartial: over what is done, " << counted(heads_done_, "head") << "\n";
   if (empty_rows_ > 0) {
     std::cout << "\n"
               << wrapped("  ", grouped(empty_rows_) +
@@ -156,7 +130,7 @@ void RowStudy::write(const std::string& columns) {
 void RowStudy::end() const {
   const std::size_t all = plan_.units.size();
   files_.end(
-      heads_done_ == all ? "" : grouped(heads_done_) + " of " + heads_in_words(all) + " are done");
+      heads_done_ == all ? "" : grouped(heads_done_) + " of " + counted(all, "head") + " are done");
 }
 
 }  // namespace kvreplay::commands

@@ -4,13 +4,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <thread>
 
 #include "policies/user_policy.hpp"
 #include "reports/commands/against_summary.hpp"
+#include "reports/commands/chosen_heads.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
-#include "reports/commands/index_list.hpp"
 #include "reports/commands/option_text.hpp"
 #include "reports/commands/output_files.hpp"
 #include "reports/commands/policy_libraries.hpp"
@@ -264,12 +263,7 @@ void run(const po::variables_map& options, const RunControl& control) {
                                   " have the same file name, by which results tell them apart; "
                                   "rename one or give a link of another name");
     }
-    if (const auto layers = text_option(options, "layers")) {
-      request.layers = parse_index_list("--layers", *layers, info.model_layers);
-    }
-    if (const auto heads = text_option(options, "heads")) {
-      request.heads = parse_index_list("--heads", *heads, info.model_heads);
-    }
+    choose_heads(options, info, request);
     traces.push_back({info, plan_replay(info, trace, request), {}, readers.back()->rows_xxh3()});
     if (against_what) against.push_back(plan_against(traces.back().plan));
     rows += rows_read(traces.back().plan);
@@ -421,15 +415,10 @@ Command simulate_command() {
       "also set losses against: optimum, the least that any eviction loses");
   add("detail", po::value<std::string>()->default_value("head")->value_name("NAME"),
       "break results down to overall, layer or head");
-  add("layers", po::value<std::string>()->value_name("LIST"), "only these layers, e.g. 0,3-5");
-  add("heads", po::value<std::string>()->value_name("LIST"), "only these query heads");
+  add_head_options(command);
   add("seed", whole_number<std::uint64_t>()->default_value(0)->value_name("N"),
       "seed of the policies that draw random numbers");
-  add("threads",
-      whole_number(1U, 1024U)
-          ->default_value(std::max(1U, std::thread::hardware_concurrency()))
-          ->value_name("N"),
-      "threads");
+  add_threads_option(command);
   add("out", po::value<std::string>()->value_name("FILE"), "results as HDF5, for kvreplay report");
   add("csv", po::value<std::string>()->value_name("FILE"), "results as CSV");
   add("sets", po::value<std::string>()->value_name("FILE"),

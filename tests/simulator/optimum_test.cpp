@@ -8,6 +8,7 @@
 
 #include "paths.hpp"
 #include "random_rows.hpp"
+#include "simulator/against.hpp"
 #include "simulator/deal_budgets.hpp"
 #include "simulator/optimal_sets.hpp"
 #include "simulator/optimum_rows.hpp"
@@ -336,6 +337,34 @@ TEST_CASE("sets that were written hold; those that were changed do not") {
   std::string with_returns;
   for (const auto& line : lines) with_returns += line + "\r\n";
   CHECK(refused_text(with_returns) == "nothing");
+}
+
+TEST_CASE("the optimum bounds policies that keep to what it keeps to, others say why not") {
+  const auto source = in_memory(random_layers(1, 2, 40, Rows::smooth, 8), 1);
+  const auto why = [&](const std::string& policy, Match match = Match::budget,
+                       Prefill prefill = Prefill::stream) {
+    auto request = request_for(policy, "8", Scope::head);
+    request.match = match;
+    request.prefill = prefill;
+    request.prompt_tokens = 20;
+    const auto plan = plan_replay(source.info(), "t", request);
+    const auto found = why_unbounded(plan, plan.cells[0]);
+    // What has an optimum of its own is set against that one.
+    CHECK(plan_against(plan).places[0].has_value() ==
+          (found.empty() || found.starts_with("it attends the prompt in full")));
+    return found;
+  };
+  CHECK(why("h2o").empty());
+  CHECK(why("tova", Match::visible).empty());
+  CHECK(why("topk-row") == "nothing leaves its cache for good");
+  CHECK(why("adakv") == "its heads are dealt budgets of their own");
+  CHECK(why("snapkv") == "its queries may see more than the budget shows");  // grows as it decodes
+  CHECK(why("h2o-drop") ==
+        "it attends the prompt in full, and the optimum is of one that streams in");
+  CHECK(why("h2o-drop", Match::budget, Prefill::full).empty());
+  // It sees k tokens, none of them itself: as many older ones as are held, or one more.
+  CHECK(why("h2o-literal").empty());
+  CHECK(why("h2o-literal", Match::visible) == "its queries may see more than the budget shows");
 }
 
 TEST_CASE("an optimum over rows that are not there is refused") {
