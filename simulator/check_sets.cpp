@@ -31,6 +31,7 @@ struct Place {
 
 struct Line {
   Place place;
+  std::uint32_t lines_left = 0;
   std::uint32_t budget = 0;
   double loss = 0;
   std::string_view changes;
@@ -61,8 +62,8 @@ std::string_view next_field(std::string_view& text, char separator) {
 
 Line parse(std::string_view text) {
   if (text.ends_with('\r')) text.remove_suffix(1);
-  if (std::count(text.begin(), text.end(), ',') != 9) {
-    throw LineError("it has not the 10 fields of the sets of an optimum");
+  if (std::count(text.begin(), text.end(), ',') != 10) {
+    throw LineError("it has not the 11 fields of the sets of an optimum");
   }
   Line line;
   line.place.tokens = number<std::uint32_t>(next_field(text, ','));
@@ -72,6 +73,7 @@ Line parse(std::string_view text) {
   line.place.first_worth = number<std::uint32_t>(next_field(text, ','));
   line.place.layer = number<std::uint32_t>(next_field(text, ','));
   line.place.index = number<std::uint32_t>(next_field(text, ','));
+  line.lines_left = number<std::uint32_t>(next_field(text, ','));
   line.budget = number<std::uint32_t>(next_field(text, ','));
   line.loss = number<double>(next_field(text, ','));
   line.changes = text;
@@ -159,12 +161,17 @@ class UnitCheck {
   const Place& place() const { return place_; }
 
   const std::vector<std::uint32_t>& budgets() const { return budgets_; }
+  std::uint32_t lines_left() const { return lines_left_.value_or(0); }
 
   void check(const Line& line, SetsCheck& found) {
     if (line.budget > place_.tokens) {
       throw LineError("its budget is above the " + std::to_string(place_.tokens) +
                       " tokens that there are");
     }
+    if (lines_left_ && line.lines_left + 1 != *lines_left_) {
+      throw LineError("a line of its kept set is missing before it");
+    }
+    lines_left_ = line.lines_left;
     if (line.budget >= budget_) throw LineError("its budget is not below that of the line before");
     budgets_.push_back(line.budget);
     change(line.changes);
@@ -243,6 +250,7 @@ class UnitCheck {
   std::vector<std::uint32_t> last_;                // query that sees each token
   std::vector<std::size_t> changed_on_;            // by token, the last of the lines, from 1
   std::vector<std::uint32_t> budgets_;             // of the lines so far
+  std::optional<std::uint32_t> lines_left_;        // as the line before says
   std::uint64_t budget_ = std::uint64_t{1} << 32;  // of the line before
   double loss_ = 0;
   double slope_ = 0;
@@ -267,12 +275,18 @@ SetsCheck check_sets(const std::filesystem::path& path, const RowSource& source,
   std::vector<std::uint32_t> budgets;  // of the first kept set: all have the same
   const auto end_unit = [&] {
     if (!unit) return;
+    if (unit->lines_left() != 0) {
+      throw LineError("of layer " + std::to_string(unit->place().layer) + ", " +
+                      unit->place().scope + " " + std::to_string(unit->place().index) +
+                      " the last lines, " + std::to_string(unit->lines_left()) +
+                      ", are missing; is the file whole?");
+    }
     if (found.units == 1) budgets = unit->budgets();
     if (unit->budgets() != budgets) {
       throw LineError("layer " + std::to_string(unit->place().layer) + ", " + unit->place().scope +
-                      " " + std::to_string(unit->place().index) + " ends with other budgets, " +
+                      " " + std::to_string(unit->place().index) + " has other budgets, " +
                       std::to_string(unit->budgets().size()) + ", than the first has, " +
-                      std::to_string(budgets.size()) + "; is the file whole?");
+                      std::to_string(budgets.size()));
     }
     unit.reset();  // its memory, before the next takes as much
   };

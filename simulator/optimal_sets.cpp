@@ -18,7 +18,8 @@ SetsWriter::SetsWriter(const OptimumPlan& plan, std::size_t unit)
 
 std::string SetsWriter::line(std::size_t budget, double loss,
                              std::span<const std::uint32_t> last_seen) {
-  std::string line = start_ + std::to_string(plan_.budgets[budget].held) + ",";
+  std::string line = start_ + std::to_string(budget) + "," +
+                     std::to_string(plan_.budgets[budget].held) + ",";
   csv::append_number(line, loss);
   char separator = ',';
   for (std::size_t token = 0; token < last_seen.size(); ++token) {
@@ -36,7 +37,8 @@ std::string SetsWriter::line(std::size_t budget, double loss,
 
 OptimalSets::OptimalSets(std::size_t units, OutputFile& file) : file_(file), waiting_(units) {
   file_.write(
-      "tokens,scope,objective,full_rows,first_worth,layer,head,budget_tokens,loss,changes\n");
+      "tokens,scope,objective,full_rows,first_worth,layer,head,lines_left,budget_tokens,loss,"
+      "changes\n");
 }
 
 void OptimalSets::add(std::size_t unit, std::string lines) {

@@ -4,6 +4,7 @@
 //   tokens, scope, objective    what the file is of: n, who shares a kept set, Objective::text()
 //   full_rows, first_worth      rows that attend all before them; the first row that counts
 //   layer, head                 as in results: the head is 0 at scopes layer and all
+//   lines_left                  of this kept set behind this line: a file that was cut shows
 //   budget_tokens               tokens held after a step
 //   loss                        what is lost at least, summed over rows and heads
 //   changes                     "12:40 17:63": query 40 is the last that sees token 12, ...; the

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <mutex>
 #include <numeric>
+#include <stdexcept>
 
 #include "policies/random_numbers.hpp"
 #include "simulator/pooled_rows.hpp"
@@ -22,8 +23,8 @@ namespace {
 /// Greedy eviction at one budget, step by step.
 class Greedy {
  public:
-  Greedy(std::uint32_t tokens, std::uint32_t budget, std::uint32_t first_row)
-      : budget_(budget), first_row_(first_row), scores_(tokens, 0.0) {}
+  Greedy(std::uint32_t tokens, const OptimumPlan::At& at, const LowestLeaves& rule)
+      : budget_(at.held), first_row_(at.first_row), rule_(rule), scores_(tokens, 0.0) {}
 
   /// `row` sums to 1, or to 0.
   void step(std::uint32_t i, std::span<const double> row) {
@@ -43,9 +44,7 @@ class Greedy {
       value_of_held_ = best_ = now + scores_[i];
       return;
     }
-    held_.erase(std::min_element(held_.begin(), held_.end(), [&](auto one, auto other) {
-      return scores_[one] < scores_[other];
-    }));
+    evict(i);
     value_of_held_ = 0;
     for (const auto token : held_) value_of_held_ += scores_[token];
     const double best_before = best_;
@@ -64,6 +63,16 @@ class Greedy {
   const TheoryOfUnit::AtBudget& found() const { return found_; }
 
  private:
+  /// The lowest of those that may leave, of equals the oldest.
+  void evict(std::uint32_t i) {
+    const auto first = std::lower_bound(held_.begin(), held_.end(), rule_.sinks);
+    const std::uint32_t newest = i + 1 - std::min(rule_.recent, i + 1);
+    const auto last = std::lower_bound(first, held_.end(), newest);
+    if (first == last) throw std::logic_error("a greedy policy protects all that it holds");
+    held_.erase(std::min_element(
+        first, last, [&](auto one, auto other) { return scores_[one] < scores_[other]; }));
+  }
+
   /// The sum of the k highest scores of the first `tokens`.
   double best_of_all(std::size_t tokens) {
     sorted_.assign(scores_.begin(), scores_.begin() + static_cast<std::ptrdiff_t>(tokens));
@@ -74,6 +83,7 @@ class Greedy {
 
   std::uint32_t budget_;
   std::uint32_t first_row_;
+  LowestLeaves rule_;
   std::vector<std::uint32_t> held_;  // ascending
   std::vector<double> scores_;       // what has left keeps its last
   std::vector<double> sorted_;
@@ -82,17 +92,19 @@ class Greedy {
   TheoryOfUnit::AtBudget found_;
 };
 
-TheoryOfUnit look_at(const UnitPlan& unit, const OptimumPlan& plan,
+TheoryOfUnit look_at(const UnitPlan& unit, const TheoryPlan& plan,
                      const std::vector<LeastLoss>& least, UnitWorths& rows, std::uint32_t samples,
                      std::uint64_t seed, const std::function<bool()>& stopped) {
   constexpr std::uint32_t kSteps = 16;
-  const std::uint32_t n = plan.replay.tokens;
+  const std::uint32_t n = plan.optimum.replay.tokens;
   Setting place;
   place.layer = unit.layer;
   place.unit = unit.index;
   std::mt19937_64 random(unit_seed(seed, place));
   std::vector<Greedy> greedy;
-  for (const auto& at : plan.budgets) greedy.emplace_back(n, at.held, at.first_row);
+  for (std::size_t at = 0; at < plan.rules.size(); ++at) {
+    greedy.emplace_back(n, plan.optimum.budgets[at], plan.rules[at]);
+  }
   TheoryOfUnit theory;
   std::uint32_t drawn = 0;
   const auto use = [&](std::uint32_t i, std::span<const double> row, std::uint32_t) {
@@ -165,11 +177,34 @@ void Drift::merge(const Drift& other) {
   gamma = std::max(gamma, other.gamma);
 }
 
-std::vector<TheoryOfUnit> check_theory(const RowSource& source, const OptimumPlan& plan,
+TheoryPlan plan_theory(const TraceInfo& info, std::string_view trace,
+                       const ReplayRequest& request) {
+  TheoryPlan plan{.optimum = plan_optimum(info, trace, request, Objective{}),
+                  .policy = request.policies.at(0).text,
+                  .rules = {}};
+  const ReplayPlan replay = plan_replay(info, trace, request);
+  for (std::size_t at = 0; at < replay.cells.size(); ++at) {
+    const Traits& traits = replay.cells[at].traits;
+    const bool greedy = traits.lowest_leaves && traits.lowest_leaves->by == LowestLeaves::By::sum &&
+                        traits.rows == RowForm::renormalised &&
+                        traits.capacity == plan.optimum.budgets[at].held;
+    if (!greedy) {
+      throw std::invalid_argument(
+          "policy " + plan.policy +
+          " is not greedy: the theory is of those that hold k tokens and evict the lowest sum of "
+          "renormalised rows; take h2o-figure, h2o or a composition of recent and heavy tokens");
+    }
+    plan.rules.push_back(*traits.lowest_leaves);
+  }
+  return plan;
+}
+
+std::vector<TheoryOfUnit> check_theory(const RowSource& source, const TheoryPlan& plan,
                                        std::uint32_t samples, std::uint64_t seed, unsigned threads,
                                        const RunControl& control) {
-  const auto optimum = find_optimum(source, plan, threads, control);
-  const std::size_t units = plan.replay.units.size();
+  const ReplayPlan& replay = plan.optimum.replay;
+  const auto optimum = find_optimum(source, plan.optimum, threads, control);
+  const std::size_t units = replay.units.size();
   std::vector<TheoryOfUnit> theories(units);
   std::atomic<std::size_t> next_unit{0};
   std::atomic<bool> failed{false};
@@ -177,11 +212,11 @@ std::vector<TheoryOfUnit> check_theory(const RowSource& source, const OptimumPla
   std::mutex mutex;
   std::uint64_t done = 0;
   const auto work = [&] {
-    UnitWorths rows(source, plan.replay, plan.objective);
+    UnitWorths rows(source, replay, plan.optimum.objective);
     for (std::size_t unit = next_unit++; unit < units && !stopped(); unit = next_unit++) {
       if (optimum.units[unit].empty()) continue;
       auto theory =
-          look_at(plan.replay.units[unit], plan, optimum.units[unit], rows, samples, seed, stopped);
+          look_at(replay.units[unit], plan, optimum.units[unit], rows, samples, seed, stopped);
       const std::scoped_lock lock(mutex);
       theories[unit] = std::move(theory);
       control.report("heads", ++done, units);

@@ -3,8 +3,8 @@
 //
 // The set function after step i is f_i(T) = h(sum of the scores of T), where the scores are the
 // rows that greedy eviction has seen, each divided by its visible mass and summed; h is z,
-// sqrt(z + 1) or log(z + 1). Greedy is h2o-figure: of the kept tokens and the newcomer that one
-// leaves without which f is largest.
+// sqrt(z + 1) or log(z + 1). Greedy eviction drops that token without which f is largest, of all
+// kept tokens and the newcomer (h2o-figure) or of those that are not protected (h2o).
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 #include <functional>
 #include <random>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -70,10 +71,19 @@ struct TheoryOfUnit {
   std::vector<AtBudget> budgets;  ///< as those of the plan
 };
 
-/// By unit; empty: stopped before it was done. The plan is of objective mass and scope head.
-/// `samples` sets are drawn for each unit, at up to 16 steps; seeded, so that they do not depend on
-/// which units are looked at.
-std::vector<TheoryOfUnit> check_theory(const RowSource& source, const OptimumPlan& plan,
+struct TheoryPlan {
+  OptimumPlan optimum;              ///< of objective mass and scope head
+  std::string policy;               ///< the greedy one, as asked for
+  std::vector<LowestLeaves> rules;  ///< of it, by budget of the optimum's plan
+};
+
+/// `request` has one policy. Throws std::invalid_argument where it is not greedy: does not evict
+/// the lowest sum of renormalised rows, after its query has seen what is held and itself.
+TheoryPlan plan_theory(const TraceInfo& info, std::string_view trace, const ReplayRequest& request);
+
+/// By unit; empty: stopped before it was done. `samples` sets are drawn for each unit, at up to 16
+/// steps; seeded, so that they do not depend on which units are looked at.
+std::vector<TheoryOfUnit> check_theory(const RowSource& source, const TheoryPlan& plan,
                                        std::uint32_t samples, std::uint64_t seed, unsigned threads,
                                        const RunControl& control);
 

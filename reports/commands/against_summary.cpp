@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,28 @@ class BudgetTable {
   std::map<std::pair<std::string, std::uint32_t>, std::string> entries_;
 };
 
+/// Which policies are set against no optimum, and why.
+void print_unbounded(const ReplayPlan& plan, const Against& against) {
+  std::map<std::pair<std::string, std::string>, std::set<std::uint32_t>> where;  // policy, why
+  std::map<std::string, std::size_t> cells;
+  for (std::size_t cell = 0; cell < plan.cells.size(); ++cell) {
+    const CellPlan& one = plan.cells[cell];
+    ++cells[one.policy.text];
+    if (against.places[cell]) continue;
+    where[{one.policy.text, why_unbounded(plan, one)}].insert(one.budget.budget.tokens);
+  }
+  const auto budgets = shown_budgets(plan);
+  for (const auto& [line, tokens] : where) {
+    std::string at;
+    for (const auto& [held, text] : budgets) {
+      if (tokens.contains(held)) at += (at.empty() ? " at " : ", ") + text;
+    }
+    const bool everywhere = tokens.size() == cells.at(line.first);
+    std::cout << wrapped("  no share: ",
+                         line.first + (everywhere ? "" : at) + ", as " + line.second);
+  }
+}
+
 }  // namespace
 
 void print_optima(const Against& against, unsigned threads) {
@@ -74,6 +97,7 @@ void print_against(const ReplayPlan& plan, const ReplayOutcome& outcome, const A
   }
   shares.print("share_of_optimum = (1 - mass_loss) / (1 - working_set_loss)");
   losses.print("policy_loss = mass_loss - working_set_loss, which is the line (optimum)");
+  print_unbounded(plan, against);
 }
 
 }  // namespace kvreplay::commands

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <map>
 #include <sstream>
 
 #include "reports/commands/chosen_heads.hpp"
@@ -9,6 +10,7 @@
 #include "reports/commands/option_text.hpp"
 #include "reports/commands/output_files.hpp"
 #include "reports/commands/whole_number.hpp"
+#include "reports/shown_budgets.hpp"
 #include "reports/text_table.hpp"
 #include "simulator/csv.hpp"
 #include "simulator/theory.hpp"
@@ -27,8 +29,9 @@ h is z as deployed, sqrt(z+1) or log(z+1) in the proof. f is submodular: what a 
 does not grow with the set. From step to step f hardly moves: theta and gamma are at most
 alpha / (10 n). Then greedy eviction reaches (1 - alpha)(1 - 1/e) of the best f.
 
-What is measured, for each head and budget, with the greedy policy h2o-figure (the kept tokens and
-the newcomer attend, rows are divided by their visible mass and summed, the lowest sum leaves):
+What is measured, for each head and budget, with a greedy --policy, h2o-figure unless said (the kept
+tokens and the newcomer attend, rows are divided by their visible mass and summed, the lowest sum
+leaves); h2o does not let the newest tokens leave, and is no longer the best by its own score:
   submodularity  on drawn sets A in B and a token in neither: how often it adds more to B than to A,
                  by how much at most, and the mean gap 1 - gain at B / gain at A (0: modular)
   theta          most that f_i of the set held lies below f_{i-1} of it, relative
@@ -42,6 +45,7 @@ theta and gamma are this program's reading of the two drift terms, which the pap
 measuring them.
 
   kvreplay analyze theory run.h5 --budget 20%
+  kvreplay analyze theory run.h5 --policy h2o
   kvreplay analyze theory run.h5 --budget 5%,10%,20%,50% --layers 0-3 --csv theory.csv)";
 
 constexpr double kGreedyBound = 0.63212055882855767;  // 1 - 1/e
@@ -58,7 +62,23 @@ std::string scientific(double value) {
   return text.str();
 }
 
-void print_submodularity(const std::vector<Head>& heads) {
+/// The places of the budgets that a table lists.
+std::vector<std::size_t> listed(const OptimumPlan& plan) {
+  std::map<std::uint32_t, std::string> budgets;
+  for (const auto& at : plan.budgets) budgets.emplace(at.held, at.budget.text);
+  budgets = shown_of(budgets);
+  std::vector<std::size_t> places;
+  for (std::size_t at = 0; at < plan.budgets.size(); ++at) {
+    if (budgets.contains(plan.budgets[at].held)) places.push_back(at);
+  }
+  return places;
+}
+
+void print_submodularity(const std::vector<Head>& heads, std::uint32_t samples) {
+  if (samples == 0) {
+    std::cout << "\nsubmodularity is not looked at: no sets are drawn (--samples 0)\n";
+    return;
+  }
   TextTable table({"h", "drawn", "violations", "worst", "mean gap"});
   std::uint64_t violations = 0;
   for (std::size_t h = 0; h < score_functions.size(); ++h) {
@@ -73,8 +93,8 @@ void print_submodularity(const std::vector<Head>& heads) {
             << wrapped("  ", violations == 0
                                  ? "Holds on all drawn sets, as it must for scores that are not "
                                    "negative and an h that is concave. With h = z, which is what "
-                                   "runs, the gap is 0: f is modular, and greedy is exactly the "
-                                   "best by it, whatever the theorem says."
+                                   "runs, the gap is 0: f is modular, and to drop the lowest of "
+                                   "all is exactly the best by it, whatever the theorem says."
                                  : "Does not hold on all drawn sets.");
 }
 
@@ -88,7 +108,7 @@ void print_drift(const OptimumPlan& plan, const std::vector<Head>& heads) {
   table.align_left(1);
   double least = HUGE_VAL;
   bool measured = false;
-  for (std::size_t at = 0; at < plan.budgets.size(); ++at) {
+  for (const std::size_t at : listed(plan)) {
     if (!evicts(plan, at)) {
       table.add({plan.budgets[at].budget.text, "-", "-", "-", "-"});
       continue;
@@ -115,11 +135,12 @@ void print_drift(const OptimumPlan& plan, const std::vector<Head>& heads) {
                                  : "Where alpha is below 1 the theorem has something to say.");
 }
 
-void print_ratios(const OptimumPlan& plan, const std::vector<Head>& heads) {
+void print_ratios(const OptimumPlan& plan, const std::string& policy,
+                  const std::vector<Head>& heads) {
   TextTable table({"budget", "score ratio", "mass ratio", "least head", "heads below 1 - 1/e"});
   std::uint64_t below = 0;
   std::uint64_t all = 0;
-  for (std::size_t at = 0; at < plan.budgets.size(); ++at) {
+  for (const std::size_t at : listed(plan)) {
     if (!evicts(plan, at)) {
       table.add({plan.budgets[at].budget.text, "-", "-", "-", "-"});
       continue;
@@ -143,8 +164,9 @@ void print_ratios(const OptimumPlan& plan, const std::vector<Head>& heads) {
                fixed(optimum > 0 ? greedy / optimum : 1, 4), fixed(worst, 4),
                grouped(below_here) + " of " + grouped(heads.size())});
   }
-  std::cout << "\ngreedy eviction: by its own score, and by the mass that it retains of the exact "
-               "optimum's\n"
+  std::cout << "\n"
+            << policy
+            << ": by its own score, and by the mass that it retains of the exact optimum's\n"
             << table.text("  ")
             << wrapped("  ",
                        "The bound 1 - 1/e is about the score; of the mass it promises nothing." +
@@ -200,9 +222,14 @@ void run(const po::variables_map& options, const RunControl& control) {
   const auto& info = reader.info();
   ReplayRequest request;
   request.budgets = parse_budgets(options["budget"].as<std::string>());
+  request.policies = parse_policies(options["policy"].as<std::string>());
+  if (request.policies.size() != 1) {
+    throw std::invalid_argument("--policy takes one greedy policy, h2o-figure or h2o");
+  }
   choose_heads(options, info, request);
-  const auto plan = plan_optimum(info, in_utf8(std::filesystem::path(path).filename().string()),
-                                 request, Objective{});
+  const auto theory =
+      plan_theory(info, in_utf8(std::filesystem::path(path).filename().string()), request);
+  const OptimumPlan& plan = theory.optimum;
   const auto samples = options["samples"].as<std::uint32_t>();
   const auto seed = options["seed"].as<std::uint64_t>();
   const auto threads = options["threads"].as<unsigned>();
@@ -211,11 +238,11 @@ void run(const po::variables_map& options, const RunControl& control) {
   OutputFiles files;
   if (csv) files.claim(*csv, options["overwrite"].as<bool>());
   std::cout << plan.replay.trace << ": " << counted(plan.replay.tokens, "token") << ", "
-            << counted(plan.replay.units.size(), "head") << ", " << counted(samples, "drawn set")
-            << " a head, seed " << seed << ", memory up to about "
+            << counted(plan.replay.units.size(), "head") << ", policy " << theory.policy << ", "
+            << counted(samples, "drawn set") << " a head, seed " << seed << ", memory up to about "
             << size_text(estimated_bytes(plan, threads)) << " on " << counted(threads, "thread")
             << std::endl;
-  const auto theories = check_theory(reader, plan, samples, seed, threads, control);
+  const auto theories = check_theory(reader, theory, samples, seed, threads, control);
   std::vector<Head> heads;
   for (std::size_t unit = 0; unit < theories.size(); ++unit) {
     if (!theories[unit].budgets.empty()) {
@@ -232,9 +259,9 @@ void run(const po::variables_map& options, const RunControl& control) {
   }
   if (!whole)
     std::cout << "\npartial: over the " << counted(heads.size(), "head") << " that are done\n";
-  print_submodularity(heads);
+  print_submodularity(heads, samples);
   print_drift(plan, heads);
-  print_ratios(plan, heads);
+  print_ratios(plan, theory.policy, heads);
   files.end(
       whole ? "" : grouped(heads.size()) + " of " + counted(theories.size(), "head") + " are done");
 }
@@ -252,6 +279,8 @@ Command analyze_theory_command() {
       "trace, also without the option's name");
   add("budget", po::value<std::string>()->default_value("5%,10%,20%,50%")->value_name("LIST"),
       "tokens that may be kept, as in simulate");
+  add("policy", po::value<std::string>()->default_value("h2o-figure")->value_name("NAME"),
+      "the greedy policy, h2o-figure or h2o");
   add("samples", whole_number<std::uint32_t>()->default_value(1600)->value_name("N"),
       "sets drawn for each head, at up to 16 steps");
   add("seed", whole_number<std::uint64_t>()->default_value(0)->value_name("N"),

@@ -46,7 +46,14 @@ that count; kvreplay report takes both files and draws them in one chart. --sets
 when, a line for each kept set and budget, from which every kept set follows; --check goes through
 such a file with the rows and none of the search that found the sets: each token is seen from its
 own query to one last one, no step holds more than its budget, and the losses are as stated. That no
-other sets lose less it does not check.
+other sets lose less it does not check. A line of --sets:
+  tokens,scope,objective     what it is of: n, who shares a kept set, what is lost least of
+  full_rows,first_worth      rows that attend all before them; the first row that counts
+  layer,head                 the kept set, as in results; its largest budget comes first
+  lines_left                 how many more of the kept set follow
+  budget_tokens,loss         tokens held after a step; what is lost, summed over rows and heads
+  changes                    "12:40 17:63": query 40 is the last that sees token 12, 63 of 17; others
+                             are as on the line before, and before the first seen to the end
 
   kvreplay optimum run.h5 --out optimum.h5
   kvreplay optimum run.h5 --budget 5%,10%,20%,50% --csv optimum.csv --sets sets.csv

@@ -189,12 +189,22 @@ void print_tables(const ReplayPlan& plan, const ReplayOutcome& outcome, bool all
   print_zero_mass_rows(plan, outcome);
 }
 
-/// The bound of what may come back is part of the picture.
-void add_recoverable(std::vector<PolicyRequest>& policies) {
-  const bool asked = std::any_of(policies.begin(), policies.end(), [](const auto& policy) {
-    return bound_of(policy.text) == "recoverable";
-  });
-  if (!asked) policies.push_back(parse_policies("topk-row").at(0));
+/// As plan_replay(). Set against the optimum, the bound of what may come back is part of the
+/// picture.
+ReplayPlan plan_against_bounds(const TraceInfo& info, std::string_view trace, ReplayRequest request,
+                               bool against_optimum) {
+  auto plan = plan_replay(info, trace, request);
+  const bool has_bound =
+      std::any_of(request.policies.begin(), request.policies.end(),
+                  [](const auto& policy) { return bound_of(policy.text) == "recoverable"; });
+  if (!against_optimum || has_bound) return plan;
+  request.policies.push_back(parse_policies("topk-row").at(0));
+  try {
+    return plan_replay(info, trace, request);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument("--against optimum adds the recoverable bound, topk-row: " +
+                                std::string(error.what()));
+  }
 }
 
 void run(const po::variables_map& options, const RunControl& control) {
@@ -215,12 +225,9 @@ void run(const po::variables_map& options, const RunControl& control) {
   request.cost = options["cost"].as<bool>();
   request.seed = options["seed"].as<std::uint64_t>();
   const auto against_what = text_option(options, "against");
-  if (against_what) {
-    if (*against_what != "optimum") {
-      throw std::invalid_argument("--against " + *against_what +
-                                  ": losses can be set against the optimum only");
-    }
-    add_recoverable(request.policies);
+  if (against_what && *against_what != "optimum") {
+    throw std::invalid_argument("--against " + *against_what +
+                                ": losses can be set against the optimum only");
   }
   request.detail = parse_detail(options["detail"].as<std::string>());
   const auto threads = options["threads"].as<unsigned>();
@@ -264,7 +271,10 @@ void run(const po::variables_map& options, const RunControl& control) {
                                   "rename one or give a link of another name");
     }
     choose_heads(options, info, request);
-    traces.push_back({info, plan_replay(info, trace, request), {}, readers.back()->rows_xxh3()});
+    traces.push_back({info,
+                      plan_against_bounds(info, trace, request, against_what.has_value()),
+                      {},
+                      readers.back()->rows_xxh3()});
     if (against_what) against.push_back(plan_against(traces.back().plan));
     rows += rows_read(traces.back().plan);
   }

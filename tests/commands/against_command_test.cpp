@@ -19,7 +19,9 @@ TEST_CASE("simulate sets losses against the optimum") {
   REQUIRE(run.exit_code == 0);
   CHECK_THAT(run.out, Contains("against  the optimum of 8 kept sets") &&
                           Contains("share_of_optimum = (1 - mass_loss) / (1 - working_set_loss)") &&
-                          Contains("(optimum)"));
+                          Contains("(optimum)") &&
+                          Contains("no share: topk-row, as nothing leaves its cache for good\n") &&
+                          Contains("no share: snapkv") && !Contains("no share: h2o"));
   const auto results = read_hdf5_results(out);
   for (const std::uint32_t k : {9U, 48U}) {
     const double least = mean_of(results, "optimum", k, "mass_loss");
@@ -54,6 +56,8 @@ TEST_CASE("simulate sets losses against the optimum") {
   CHECK_THAT(page.out, Contains("3 policies and 4 bounds at ") && !Contains("loss: optimum"));
   CHECK_THAT(read_text(bench.path("r.html")), Contains("\"bound\":\"optimum\""));
   CHECK(bench.simulate("--against most").exit_code == 2);
+  CHECK_THAT(bench.simulate("--policy full --match visible --budget 1 --against optimum").err,
+             Contains("--against optimum adds the recoverable bound, topk-row"));
 }
 
 TEST_CASE("Ctrl-C while the optimum is sought keeps the replay and says what is missing") {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "bench.hpp"
@@ -25,6 +26,22 @@ TEST_CASE("analyze theory measures what is assumed") {
   CHECK(run_kvreplay(command + "--csv '" + csv + "'").exit_code == 4);
   CHECK(run_kvreplay("analyze theory '" + bench.path("t.h5") + "' --budget 97").exit_code == 2);
   CHECK(run_kvreplay("help analyze theory").exit_code == 0);
+}
+
+TEST_CASE("analyze theory takes other greedy policies, no samples and all budgets") {
+  const Bench bench;
+  const auto command = "analyze theory '" + bench.path("t.h5") + "' ";
+  const auto h2o = run_kvreplay(command + "--policy h2o --budget 20 --samples 0");
+  INFO(h2o.err);
+  REQUIRE(h2o.exit_code == 0);
+  CHECK_THAT(h2o.out, Contains("policy h2o,") && Contains("h2o: by its own score") &&
+                          Contains("no sets are drawn (--samples 0)") && !Contains("mean gap"));
+  CHECK(run_kvreplay(command + "--policy tova").exit_code == 2);
+  CHECK(run_kvreplay(command + "--policy h2o,h2o-figure").exit_code == 2);
+  const auto all = run_kvreplay(command + "--budget all");
+  REQUIRE(all.exit_code == 0);
+  // Of 96 budgets a table lists a screenful, each with three functions.
+  CHECK(std::count(all.out.begin(), all.out.end(), '\n') < 140);
 }
 
 TEST_CASE("analyze theory measures nothing where all tokens are held") {

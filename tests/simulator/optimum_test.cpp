@@ -310,28 +310,38 @@ TEST_CASE("sets that were written hold; those that were changed do not") {
   };
   CHECK(refused(1, lines[1]) == "nothing");
   CHECK_THAT(refused(0, "a,b"), Contains("line 1: it is not the head of the sets of an optimum"));
-  CHECK_THAT(refused(2, "1,2"), Contains("line 3: it has not the 10 fields"));
-  CHECK_THAT(refused(2, with(2, 8, "0.25")),
+  CHECK_THAT(refused(2, "1,2"), Contains("line 3: it has not the 11 fields"));
+  CHECK_THAT(refused(2, with(2, 9, "0.25")),
              Contains("line 3: its sets lose ") && Contains("not the 0.250000 that it states"));
-  CHECK_THAT(refused(1, with(1, 7, "15")), Contains("line 2: after step 15 it holds 16 tokens, and "
+  CHECK_THAT(refused(1, with(1, 8, "15")), Contains("line 2: after step 15 it holds 16 tokens, and "
                                                     "its budget is 15"));
-  CHECK_THAT(refused(1, with(1, 9, fields(1)[9] + " 32:32")), Contains("there is no token 32"));
-  CHECK_THAT(refused(1, with(1, 9, fields(1)[9] + " 9:8")),
+  CHECK_THAT(refused(1, with(1, 10, fields(1)[10] + " 32:32")), Contains("there is no token 32"));
+  CHECK_THAT(refused(1, with(1, 10, fields(1)[10] + " 9:8")),
              Contains("query 8 cannot be the last to see token 9"));
-  CHECK_THAT(refused(2, lines[1]), Contains("its budget is not below"));
+  CHECK_THAT(refused(2, with(1, 7, "1")), Contains("its budget is not below"));
   CHECK_THAT(refused(1, with(1, 0, "33")), Contains("of a trace of 33 tokens"));
   CHECK_THAT(refused(1, with(1, 5, "7")), Contains("does not hold layer 7"));
   CHECK_THAT(refused(1, with(1, 2, "most")), Contains("line 2: unknown objective"));
   CHECK_THAT(refused(1, with(1, 1, "row")), Contains("line 2: unknown scope"));
-  CHECK_THAT(refused(1, with(1, 8, "much")), Contains("\"much\" is no number"));
-  CHECK_THAT(refused(1, with(1, 7, "33")), Contains("its budget is above the 32 tokens"));
-  const std::string changes = fields(1)[9];
-  CHECK_THAT(refused(1, with(1, 9, changes + " " + changes.substr(0, changes.find(' ')))),
+  CHECK_THAT(refused(1, with(1, 9, "much")), Contains("\"much\" is no number"));
+  CHECK_THAT(refused(1, with(1, 8, "33")), Contains("its budget is above the 32 tokens"));
+  const std::string changes = fields(1)[10];
+  CHECK_THAT(refused(1, with(1, 10, changes + " " + changes.substr(0, changes.find(' ')))),
              Contains("it says twice when token"));
-  CHECK_THAT(refused(1, with(1, 9, "12")), Contains("\"12\" is no change, TOKEN:QUERY"));
+  CHECK_THAT(refused(1, with(1, 10, "12")), Contains("\"12\" is no change, TOKEN:QUERY"));
   CHECK_THAT(refused(1, with(1, 3, "20")), Contains("leaves within the first 20 rows"));
   CHECK_THAT(refused_text(text.substr(0, text.rfind('\n', text.size() - 2) + 1)),
-             Contains("ends with other budgets, 2, than the first has, 3"));
+             Contains("the last lines, 1, are missing"));
+  CHECK_THAT(refused_text(lines[0] + "\n" + lines[1] + "\n" + lines[2] + "\n"),
+             Contains("line 3: of layer 0, head 0 the last lines, 1, are missing"));
+  CHECK_THAT(refused(3, lines[4]), Contains("the last lines, 1, are missing"));
+  CHECK_THAT(refused_text(lines[0] + "\n" + lines[1] + "\n" + lines[3] + "\n"),
+             Contains("line 3: a line of its kept set is missing before it"));
+  write_sets(source, plan_for(source, "8,16"), path);
+  const std::string fewer = text_of(path);
+  const std::string two_budgets = fewer.substr(0, fewer.find("\n32,head,mass,0,0,0,1,") + 1);
+  CHECK_THAT(refused_text(two_budgets + lines[4] + "\n" + lines[5] + "\n" + lines[6] + "\n"),
+             Contains("line 6: layer 0, head 1 has other budgets, 3, than the first has, 2"));
   CHECK_THAT(refused_text(text + text.substr(text.find('\n') + 1)),
              Contains("its kept set was on lines before"));
   std::string with_returns;
