@@ -26,7 +26,7 @@ struct Place {
   std::uint32_t first_worth = 0;
   std::uint32_t layer = 0;
   std::uint32_t index = 0;
-  auto operator<=>(const Place&) const = default;
+  auto operator<=>(const Place&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 struct Line {

@@ -52,8 +52,8 @@ other sets lose less it does not check. A line of --sets:
   layer,head                 the kept set, as in results; its largest budget comes first
   lines_left                 how many more of the kept set follow
   budget_tokens,loss         tokens held after a step; what is lost, summed over rows and heads
-  changes                    "12:40 17:63": query 40 is the last that sees token 12, 63 of 17; others
-                             are as on the line before, and before the first seen to the end
+  changes                    "12:40 17:63": query 40 is the last that sees token 12; the others
+                             are as on the line before, and before the first one seen to the end
 
   kvreplay optimum run.h5 --out optimum.h5
   kvreplay optimum run.h5 --budget 5%,10%,20%,50% --csv optimum.csv --sets sets.csv
