@@ -129,7 +129,7 @@ class Run {
     std::vector<std::string> pieces;
     pieces.reserve(result_.tokens.size());
     for (const std::uint32_t id : result_.tokens) pieces.push_back(tokenizer_.piece(id));
-    recorder_->finish(result_.tokens, pieces);
+    recorder_->finish(model_.position(), result_.tokens, pieces);
   }
 
   Model& model_;

@@ -258,12 +258,12 @@ std::string Recorder::leftover() {
   return writer_.leftover();
 }
 
-void Recorder::finish(std::span<const std::uint32_t> token_ids,
+void Recorder::finish(std::uint32_t tokens, std::span<const std::uint32_t> token_ids,
                       std::span<const std::string> pieces) {
   std::unique_lock lock(mutex_);
   wait_written(lock);
   if (error_) std::rethrow_exception(error_);
-  writer_.finish(static_cast<std::uint32_t>(token_ids.size()), token_ids, pieces, row_sum_error_);
+  writer_.finish(tokens, token_ids, pieces, row_sum_error_);
 }
 
 }  // namespace kvreplay

@@ -37,8 +37,9 @@ class Recorder final : public AttentionSink {
 
   /// All recorded heads have handed over rows 0..rows-1.
   void rows_whole(std::uint32_t rows);
-  /// Waits until all is written and seals the trace.
-  void finish(std::span<const std::uint32_t> token_ids, std::span<const std::string> pieces);
+  /// Waits until all is written and seals the trace. Ids and pieces are of each token or none.
+  void finish(std::uint32_t tokens, std::span<const std::uint32_t> token_ids,
+              std::span<const std::string> pieces);
   /// Waits until all that was handed over is written.
   void drain();
   /// Waits likewise; then says what is left of a trace that was not finished.

@@ -165,7 +165,7 @@ TEST_CASE("a planned file is as large as the one that comes, but for its metadat
     for (std::uint32_t at = 0; at < 300; at += 100)
       run.forward(std::span(tokens).subspan(at, 100), {});
     recorder.rows_whole(300);
-    recorder.finish(tokens, pieces);
+    recorder.finish(300, tokens, pieces);
   }
   const auto size = std::filesystem::file_size(folder / "t.h5");
   const auto plan = planned_file_bytes(info);

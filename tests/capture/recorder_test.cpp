@@ -99,7 +99,7 @@ TEST_CASE("blocks of many threads in any order become a trace in row order") {
       }));
     for (auto& thread : threads) thread.get();
     recorder.rows_whole(kTokens);
-    recorder.finish(std::vector<std::uint32_t>(kTokens, 7),
+    recorder.finish(kTokens, std::vector<std::uint32_t>(kTokens, 7),
                     std::vector<std::string>(kTokens, "seven"));
     CHECK(recorder.row_sum_error() < 1e-5);
   }
@@ -120,7 +120,7 @@ TEST_CASE("the row-sum error is that of the rows as decoded") {
           rows[row * 64 + j] = 1 / static_cast<float>(row + 1);
       recorder.rows(layer, head, {.rows = {0, 4}, .factors = {}}, rows, std::vector<float>(4));
     }
-  recorder.finish(std::vector<std::uint32_t>(4), std::vector<std::string>(4));
+  recorder.finish(4, std::vector<std::uint32_t>(4), std::vector<std::string>(4));
   // A third in half precision is 0x3555 = 0.333251953125.
   CHECK(recorder.row_sum_error() == Approx(1 - 3 * 0.333251953125).epsilon(1e-9));
 }
@@ -165,7 +165,7 @@ TEST_CASE("a row sum that is no number stays the worst") {
       recorder.rows(layer, head, {.rows = {0, 64}, .factors = {}}, rows, std::vector<float>(64));
     }
   recorder.rows_whole(64);
-  recorder.finish(std::vector<std::uint32_t>(64), std::vector<std::string>(64));
+  recorder.finish(64, std::vector<std::uint32_t>(64), std::vector<std::string>(64));
   CHECK(std::isnan(recorder.row_sum_error()));
   const auto found = verify(folder / "t.h5", Incomplete::refuse, std::nullopt);
   CHECK(std::isnan(found.worst_sum_error));
@@ -190,7 +190,7 @@ TEST_CASE("a disk that fills up is an error of the next call and keeps the whole
     disk.fill();
     try {
       for (std::uint32_t row = 128; row < 512; row += 64) all_heads({row, row + 64});
-      recorder.finish(std::vector<std::uint32_t>(512), std::vector<std::string>(512));
+      recorder.finish(512, std::vector<std::uint32_t>(512), std::vector<std::string>(512));
     } catch (const OutputError& error) {
       message = error.what();
     }
