@@ -22,3 +22,7 @@ configure_file(capture/api/kvreplay.pc.in kvreplay.pc @ONLY)
 install(TARGETS kvreplay libkvreplay)
 install(FILES ${PROJECT_BINARY_DIR}/kvreplay.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES policies/kvreplay_policy.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# The Python package carries both (pyproject.toml).
+install(TARGETS kvreplay RUNTIME DESTINATION kvreplay/bin COMPONENT python EXCLUDE_FROM_ALL)
+install(TARGETS libkvreplay LIBRARY DESTINATION kvreplay/lib COMPONENT python NAMELINK_SKIP EXCLUDE_FROM_ALL
+        PUBLIC_HEADER DESTINATION kvreplay/include COMPONENT python EXCLUDE_FROM_ALL)
