@@ -191,3 +191,30 @@ def test_an_exception_of_the_block_goes_on_and_seals_nothing(tmp_path):
     (tmp_path / "t.h5").write_text("mine")
     with pytest.raises(kvreplay.OutputError, match="overwrite=True"):
         kvreplay.capture(model, tmp_path / "t.h5")
+
+
+def test_attentions_that_were_handed_out_become_the_same_trace(tmp_path):
+    model = made(qwen3)
+    ids = prompt(20)
+    arguments = dict(max_new_tokens=8, do_sample=False, return_dict_in_generate=True, output_attentions=True, eos_token_id=None,
+                     pad_token_id=0)
+    with kvreplay.capture(model, tmp_path / "captured.h5", encoding="fp32"):
+        steps = model.generate(ids, **arguments).attentions
+    torch.save(steps, tmp_path / "steps.pt")
+    whole = tuple(layer for layer in model(ids.repeat(2, 1), output_attentions=True).attentions)
+    torch.save(whole, tmp_path / "whole.pt")
+    kvreplay.import_attentions(steps, tmp_path / "a.h5", kv_heads=2, prompt_tokens=20, encoding="fp32")
+    kvreplay.import_attentions(tmp_path / "steps.pt", tmp_path / "b.h5", kv_heads=2, prompt_tokens=20, encoding="fp32")
+    kvreplay.import_attentions(tmp_path / "whole.pt", tmp_path / "c.h5", batch=1, kv_heads=2, encoding="fp32")
+    with kvreplay.read(tmp_path / "captured.h5") as captured:
+        for name, tokens in (("a", 27), ("b", 27), ("c", 20)):
+            with kvreplay.read(tmp_path / f"{name}.h5") as trace:
+                assert (trace.tokens, trace.kv_heads, trace.prompt_tokens) == (tokens, 2, 20)
+                for layer in trace.layers:
+                    for head in trace.heads:
+                        difference = trace.rows(layer, head).dense() - captured.rows(layer, head).dense()[:tokens, :tokens]
+                        assert np.abs(difference).max() < 1e-6
+    half = tuple(layer.to(torch.bfloat16) for layer in whole)
+    kvreplay.import_attentions(half, tmp_path / "d.h5", tolerance=0.02)
+    with pytest.raises(ValueError, match="2 sequences, and none of number 2"):
+        kvreplay.import_attentions(whole, tmp_path / "e.h5", batch=2)
