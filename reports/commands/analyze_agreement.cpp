@@ -9,6 +9,7 @@
 #include "reports/commands/chosen_heads.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/models.hpp"
 #include "reports/commands/option_text.hpp"
 #include "reports/commands/output_files.hpp"
 #include "reports/commands/whole_number.hpp"
@@ -146,13 +147,10 @@ void print_plan(const OpenTrace& trace, const Bootstrap& bootstrap, unsigned thr
             << counted(threads, "thread") << std::endl;
 }
 
-/// Models are told apart by their files, or where there is none by name and sizes.
 std::set<std::string> models_of(std::span<const OpenTrace> traces) {
   std::set<std::string> models;
   for (const auto& trace : traces) {
-    const auto& info = trace.reader->info();
-    models.insert(info.model_name + " " + info.model_sha256 + " " +
-                  std::to_string(info.model_layers) + "x" + std::to_string(info.model_heads));
+    models.insert(model_key(trace.reader->info()));
   }
   return models;
 }

@@ -37,6 +37,7 @@ Command analyze_persistence_command();
 Command analyze_overlap_command();
 Command analyze_entropy_command();
 Command analyze_agreement_command();
+Command claims_command();
 Command policies_command();
 Command report_command();
 Command trace_info_command();

@@ -126,6 +126,7 @@ std::vector<Command> all_commands() {
   commands.push_back(analyze_overlap_command());
   commands.push_back(analyze_entropy_command());
   commands.push_back(analyze_agreement_command());
+  commands.push_back(claims_command());
   commands.push_back(report_command());
   commands.push_back(policies_command());
   commands.push_back(trace_info_command());

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "policies/user_policy.hpp"
 #include "reports/commands/against_summary.hpp"
@@ -20,6 +21,7 @@
 #include "simulator/against.hpp"
 #include "simulator/coverage.hpp"
 #include "simulator/deal_budgets.hpp"
+#include "simulator/metrics.hpp"
 #include "simulator/series.hpp"
 #include "simulator/sets_log.hpp"
 #include "simulator/tabulate.hpp"
@@ -148,8 +150,28 @@ std::string what_is_done(const std::vector<ReplayedTrace>& traces, const RunFact
   return text;
 }
 
+/// The metrics of --show. Throws std::invalid_argument for one that is not measured.
+std::vector<std::string> shown_metrics(const po::variables_map& options, const ReplayPlan& plan) {
+  std::vector<std::string> shown;
+  const auto list = text_option(options, "show");
+  if (!list) return shown;
+  const auto known = Metrics(plan).names();
+  std::istringstream words(*list);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (std::find(known.begin(), known.end(), word) == known.end()) {
+      std::string names;
+      for (const auto& name : known) names += (names.empty() ? "" : ", ") + name;
+      throw std::invalid_argument("--show " + *list + ": \"" + word +
+                                  "\" is not measured; what is: " + names);
+    }
+    shown.push_back(word);
+  }
+  return shown;
+}
+
 /// The mean of each loss, and of what else was asked for.
-void print_tables(const ReplayPlan& plan, const ReplayOutcome& outcome, bool all_needed) {
+void print_tables(const ReplayPlan& plan, const ReplayOutcome& outcome, bool all_needed,
+                  const std::vector<std::string>& shown) {
   if (!whole(plan, outcome)) {
     std::cout << "\n"
               << wrapped("partial: ",
@@ -180,6 +202,10 @@ void print_tables(const ReplayPlan& plan, const ReplayOutcome& outcome, bool all
     print_table(plan, outcome, "cost_ns", "p50 of cost_ns, a step of one kept set", 0,
                 &Summary::p50);
     print_table(plan, outcome, "state_bytes", "mean state_bytes, of one kept set", 0);
+  }
+  for (const auto& metric : shown) {
+    print_table(plan, outcome, metric,
+                "mean " + metric + ", over " + replayed_heads(plan, outcome));
   }
   if (!rest.empty()) {
     std::cout << "\n"
@@ -275,6 +301,7 @@ void run(const po::variables_map& options, const RunControl& control) {
                       plan_against_bounds(info, trace, request, against_what.has_value()),
                       {},
                       readers.back()->rows_xxh3()});
+    shown_metrics(options, traces.back().plan);  // before anything is replayed
     if (against_what) against.push_back(plan_against(traces.back().plan));
     rows += rows_read(traces.back().plan);
   }
@@ -369,7 +396,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   for (std::size_t i = 0; i < traces.size(); ++i) {
     const auto& [info, plan, outcome, rows_xxh3] = traces[i];
     if (traces.size() > 1) std::cout << "\n" << plan.trace;
-    print_tables(plan, outcome, !options["needed"].defaulted());
+    print_tables(plan, outcome, !options["needed"].defaulted(), shown_metrics(options, plan));
     if (against_what) print_against(plan, outcome, against[i]);
     entries += static_cast<double>(plan.row_entries()) * static_cast<double>(plan.cells.size()) *
                (static_cast<double>(outcome.units_done) / static_cast<double>(plan.units.size()));
@@ -420,6 +447,8 @@ Command simulate_command() {
           ->value_name("LIST"),
       "needed sets whose misses are counted, or none");
   add("union", po::bool_switch(), "also the union of the sets of a KV group's query heads");
+  add("show", po::value<std::string>()->value_name("LIST"),
+      "metrics whose means are printed too, e.g. age,regret_top");
   add("cost", po::bool_switch(), "also the time and memory that the policies themselves take");
   add("against", po::value<std::string>()->value_name("NAME"),
       "also set losses against: optimum, the least that any eviction loses");

@@ -1,0 +1,80 @@
+#include "reports/claims/claim.hpp"
+
+#include <algorithm>
+
+#include "simulator/csv.hpp"
+
+namespace kvreplay::claims {
+namespace {
+
+std::string shortest(double value) {
+  std::string text;
+  csv::append_number(text, value);
+  return text;
+}
+
+}  // namespace
+
+std::string Condition::text() const {
+  if (asks == Asks::apart) {
+    return "the interval of " + of.name + " lies above that of " + minus->name;
+  }
+  const std::string side = asks == Asks::below ? " is below " : " is above ";
+  if (!minus) return of.name + side + shortest(threshold);
+  return of.name + side + minus->name + (threshold == 0 ? "" : " and " + shortest(threshold));
+}
+
+Condition below(Quantity of, double threshold) {
+  return {.of = std::move(of), .minus = {}, .asks = Condition::Asks::below, .threshold = threshold};
+}
+
+Condition above(Quantity of, double threshold) {
+  return {.of = std::move(of), .minus = {}, .asks = Condition::Asks::above, .threshold = threshold};
+}
+
+Condition below(Quantity of, Quantity other, double by) {
+  return {.of = std::move(of),
+          .minus = std::move(other),
+          .asks = Condition::Asks::below,
+          .threshold = by};
+}
+
+Condition above(Quantity of, Quantity other) {
+  return {.of = std::move(of), .minus = std::move(other), .asks = Condition::Asks::above};
+}
+
+Condition apart(Quantity of, Quantity other) {
+  return {.of = std::move(of), .minus = std::move(other), .asks = Condition::Asks::apart};
+}
+
+std::string Claim::rule() const {
+  std::string all;
+  for (const auto& condition : conditions) {
+    all += (all.empty() ? "" : "; and ") + condition.text();
+  }
+  return all;
+}
+
+std::vector<Claim> all_claims() {
+  auto claims = seed_claims();
+  for (auto& claim : published_claims()) claims.push_back(std::move(claim));
+  return claims;
+}
+
+std::vector<ReplayCell> cells_of(const std::vector<Claim>& claims) {
+  std::vector<ReplayCell> cells;
+  const auto add = [&](const Quantity& quantity) {
+    if (quantity.cell && std::find(cells.begin(), cells.end(), *quantity.cell) == cells.end()) {
+      cells.push_back(*quantity.cell);
+    }
+  };
+  for (const auto& claim : claims) {
+    for (const auto& condition : claim.conditions) {
+      add(condition.of);
+      if (condition.minus) add(*condition.minus);
+    }
+  }
+  return cells;
+}
+
+}  // namespace kvreplay::claims

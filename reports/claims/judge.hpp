@@ -1,0 +1,41 @@
+// Whether traces of one model bear a claim out.
+//
+// Every figure is a mean with an interval of 95 % by the bootstrap of agreement::estimate(): heads
+// are drawn in blocks of as many as are in a layer, layers or steps where a figure is of these; of
+// several traces the traces first. A condition is met where the whole interval lies on its side,
+// and not met where it lies on the other. A claim holds where all its conditions are met and does
+// not hold where one is not; anything else no verdict can be based on.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/claims/claim.hpp"
+
+namespace kvreplay::claims {
+
+enum class Verdict { holds, does_not_hold, cannot_be_tested };
+
+/// "holds", "does not hold", "cannot be tested"
+std::string_view name(Verdict verdict);
+
+struct Finding {
+  std::string model;
+  std::vector<std::string> traces;
+  Verdict verdict = Verdict::cannot_be_tested;
+  std::string found;  ///< every figure with its interval; empty: none is known
+  std::optional<agreement::Estimate> estimate;  ///< of the first condition
+  std::string why;                              ///< of the verdict
+  std::string command;                          ///< what prints the figures; empty: nothing does
+  std::vector<std::string> figures;             ///< as it prints them
+};
+
+/// One trace or more, of one model. Throws Interrupted and InputError as Evidence does; what a
+/// trace cannot tell is a finding.
+Finding judge(const Claim& claim, std::span<const std::unique_ptr<Evidence>> traces,
+              std::uint64_t seed);
+
+}  // namespace kvreplay::claims

@@ -1,0 +1,229 @@
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <set>
+
+#include "reports/claims/output.hpp"
+#include "reports/commands/chosen_heads.hpp"
+#include "reports/commands/claims_summary.hpp"
+#include "reports/commands/command.hpp"
+#include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/models.hpp"
+#include "reports/commands/option_text.hpp"
+#include "reports/commands/output_files.hpp"
+#include "reports/commands/whole_number.hpp"
+#include "reports/text_table.hpp"
+
+namespace kvreplay::commands {
+namespace {
+
+using claims::Asked;
+using claims::Claim;
+using claims::Evidence;
+using claims::Row;
+
+constexpr const char* kDetails =
+    R"(Tests what is claimed and published about attention and eviction on traces: for each claim what was
+published, what is found here, whether it holds, and the command that prints the figures by itself.
+
+Figures are means with intervals of 95 % of a bootstrap of 1,000 replicates. Heads are drawn with
+replacement, in blocks of as many as a layer has; where a figure is of layers, layers; agreement of
+local and global scores is of the steps, in blocks of the root of their number. Of several traces
+the traces are drawn first. An interval over heads or steps of one text says nothing of other texts.
+Fewer than 5 of them give no interval. Traces of different models are judged by themselves.
+
+The rule: a condition is met where the whole interval lies on the side that it names, and not met
+where it lies on the other. A claim holds where all its conditions are met, does not hold where one
+of them is not, and else cannot be tested here: the interval is too wide, or the trace lacks what it
+takes. Thresholds follow what was published or are round numbers, and are the same for every trace.
+Losses are of attention mass with rows as the full cache gave them, where what was published is
+accuracy.
+
+CSV: id,claim,source,published,found,value,low,high,verdict,why,command,model,traces; value, low and
+high are of the first condition, the difference where there are two figures. JSON: the same in
+"rows", with the rule and with the figures that the command prints.
+
+  kvreplay claims run.h5
+  kvreplay claims one.h5 another.h5 --csv claims.csv --json claims.json
+  kvreplay claims run.h5 --only A1,A4,B16 --layers 0-3
+
+)";
+
+std::vector<Claim> chosen_claims(const po::variables_map& options) {
+  auto claims = claims::all_claims();
+  const auto only = text_option(options, "only");
+  if (!only) return claims;
+  std::set<std::string> ids;
+  for (std::size_t start = 0; start <= only->size();) {
+    const auto end = std::min(only->find(',', start), only->size());
+    const auto id = only->substr(start, end - start);
+    if (std::none_of(claims.begin(), claims.end(), [&](const auto& one) { return one.id == id; })) {
+      throw std::invalid_argument("--only " + *only + ": there is no claim \"" + id +
+                                  "\"; `kvreplay help claims` lists them");
+    }
+    ids.insert(id);
+    start = end + 1;
+  }
+  std::erase_if(claims, [&](const Claim& claim) { return !ids.contains(claim.id); });
+  return claims;
+}
+
+Asked asked_in(const po::variables_map& options) {
+  return {.layers_text = text_option(options, "layers").value_or(""),
+          .heads_text = text_option(options, "heads").value_or(""),
+          .seed = options["seed"].as<std::uint64_t>(),
+          .samples = options["samples"].as<std::uint32_t>(),
+          .threads = options["threads"].as<unsigned>(),
+          .incomplete = options["incomplete"].as<bool>()};
+}
+
+/// Traces of one model.
+struct Group {
+  std::string model;
+  std::vector<std::unique_ptr<Evidence>> traces;
+};
+
+/// All traces are opened before the first is read.
+std::vector<Group> open_traces(const po::variables_map& options, const std::vector<Claim>& claims,
+                               const RunControl& control) {
+  std::vector<Group> groups;
+  std::set<std::string> names;
+  for (const auto& path : options["trace"].as<std::vector<std::string>>()) {
+    const std::string trace = in_utf8(std::filesystem::path(path).filename().string());
+    if (!names.insert(trace).second) {
+      throw std::invalid_argument("two traces have the file name " + trace +
+                                  ", by which results tell them apart; rename one or give a link "
+                                  "of another name");
+    }
+    Asked asked = asked_in(options);
+    auto reader = std::make_unique<TraceReader>(
+        path, asked.incomplete ? Incomplete::take_whole_rows : Incomplete::refuse);
+    choose_heads(options, reader->info(), asked);
+    auto evidence = std::make_unique<Evidence>(std::move(reader), path, trace, std::move(asked),
+                                               cells_of(claims), control);
+    const auto key = model_key(evidence->info());
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const Group& one) { return one.model == key; });
+    if (group == groups.end()) group = groups.insert(group, Group{.model = key, .traces = {}});
+    group->traces.push_back(std::move(evidence));
+  }
+  return groups;
+}
+
+nlohmann::ordered_json to_json(const TraceInfo& info, const std::string& trace) {
+  return {{"file", trace},
+          {"model", info.model_name},
+          {"model_sha256", info.model_sha256},
+          {"prompt_sha256", info.prompt_sha256},
+          {"tokens", info.tokens},
+          {"prompt_tokens", info.prompt_tokens},
+          {"layers", info.layers},
+          {"heads", info.heads}};
+}
+
+std::string findings_json(const std::vector<Group>& groups, const std::vector<Row>& rows,
+                          const nlohmann::ordered_json& manifest, bool whole) {
+  nlohmann::ordered_json json;
+  json["findings"] = "claims";
+  json["schema"] = 1;
+  json["partial"] = !whole;
+  json["trace"] =
+      to_json(groups.front().traces.front()->info(), groups.front().traces.front()->trace());
+  json["traces"] = nlohmann::ordered_json::array();
+  for (const auto& group : groups) {
+    for (const auto& trace : group.traces) {
+      json["traces"].push_back(to_json(trace->info(), trace->trace()));
+    }
+  }
+  json["manifest"] = manifest;
+  json["rows"] = claims::to_json(rows);
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+void run(const po::variables_map& options, const RunControl& control) {
+  const auto claims = chosen_claims(options);
+  const auto groups = open_traces(options, claims, control);
+  const auto csv = text_option(options, "csv");
+  const auto json = text_option(options, "json");
+  std::vector<UsedFile> inputs;
+  for (const auto& path : options["trace"].as<std::vector<std::string>>()) {
+    inputs.push_back({"the trace", path});
+  }
+  std::vector<UsedFile> written;
+  if (csv) written.push_back({"--csv", *csv});
+  if (json) written.push_back({"--json", *json});
+  distinct_paths(inputs, written);
+  OutputFiles files;
+  for (const auto& file : written) files.claim(file.path.string(), options["overwrite"].as<bool>());
+
+  const auto seed = options["seed"].as<std::uint64_t>();
+  const std::string started = now_utc();
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<Row> rows;
+  try {
+    for (const auto& group : groups) {
+      print_traces(group.traces);
+      for (const auto& claim : claims) {
+        rows.push_back({&claim, claims::judge(claim, group.traces, seed)});
+        print_row(rows.back());
+      }
+    }
+  } catch (const Interrupted&) {
+    if (rows.empty()) throw Interrupted("interrupted before any claim was judged");
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const bool whole = rows.size() == groups.size() * claims.size();
+  if (!whole) std::cout << "\npartial: not all claims were judged\n";
+  print_verdicts(rows);
+  std::cout << "\n" << fixed(seconds.count(), 1) << " s\n";
+  const auto write = [&](const std::string& path, const std::string& text) {
+    files.write(path, [&](OutputFile& file) {
+      file.write(text);
+      file.finish(whole);
+    });
+  };
+  if (csv) write(*csv, to_csv(rows));
+  if (json) {
+    write(*json, findings_json(groups, rows,
+                               {{"tool", "kvreplay " KVREPLAY_VERSION},
+                                {"command", given_options(options)},
+                                {"started", started},
+                                {"seconds", seconds.count()},
+                                {"threads", options["threads"].as<unsigned>()},
+                                {"seed", seed}},
+                               whole));
+  }
+  files.end(whole ? ""
+                  : grouped(rows.size()) + " of " + grouped(groups.size() * claims.size()) +
+                        " claims are judged");
+}
+
+}  // namespace
+
+Command claims_command() {
+  Command command;
+  command.name = "claims";
+  command.summary = "which claims about attention and eviction hold on traces";
+  command.usage = "T.h5... [OPTIONS]";
+  command.details = kDetails + rules_text();
+  auto add = command.options.add_options();
+  add("trace", po::value<std::vector<std::string>>()->required()->value_name("T.h5"),
+      "traces, also without the option's name");
+  add("only", po::value<std::string>()->value_name("LIST"), "only these claims, e.g. A1,B16");
+  add_head_options(command);
+  add("samples", whole_number<std::uint32_t>()->default_value(1600)->value_name("N"),
+      "sets drawn for each head by analyze theory");
+  add("seed", whole_number<std::uint64_t>()->default_value(0)->value_name("N"),
+      "seed of all that is drawn");
+  add_threads_option(command);
+  add("csv", po::value<std::string>()->value_name("FILE"), "the table as CSV");
+  add("json", po::value<std::string>()->value_name("FILE"), "the table as JSON, for report");
+  add("overwrite", po::bool_switch(), "replace output files that exist");
+  add("incomplete", po::bool_switch(), "take the whole rows of an unfinished trace");
+  command.positional.add("trace", -1);
+  command.operand = "a trace (T.h5)";
+  command.run = run;
+  return command;
+}
+
+}  // namespace kvreplay::commands

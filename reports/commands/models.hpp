@@ -1,0 +1,13 @@
+// Which traces are of one model, and may be averaged.
+#pragma once
+
+#include <string>
+
+#include "traces/trace.hpp"
+
+namespace kvreplay::commands {
+
+/// Equal for traces of one model: by its file, or where there is none by name and sizes.
+std::string model_key(const TraceInfo& info);
+
+}  // namespace kvreplay::commands

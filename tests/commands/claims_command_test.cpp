@@ -1,0 +1,292 @@
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "bench.hpp"
+
+namespace kvreplay::testing {
+namespace {
+
+using Catch::Contains;
+using nlohmann::json;
+
+constexpr int kLayers = 8;
+constexpr int kHeads = 2;
+constexpr int kTokens = 200;
+
+/// A trace of heads that are all alike: weight(i, j) is what query i gives key j <= i.
+template <class Weight>
+void write_trace(const Bench& bench, const std::string& name, const Weight& weight) {
+  const auto array = bench.path(name + ".npy");
+  std::ofstream file(array, std::ios::binary);
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (8, 2, 200, 200), }";
+  header.resize(117, ' ');
+  header += '\n';
+  file << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size()) << '\0' << header;
+  for (int head = 0; head < kLayers * kHeads; ++head) {
+    for (int i = 0; i < kTokens; ++i) {
+      for (int j = 0; j < kTokens; ++j) {
+        const float value = j <= i ? static_cast<float>(weight(i, j)) : 0.0F;
+        file.write(reinterpret_cast<const char*>(&value), sizeof(value));
+      }
+    }
+  }
+  file.close();
+  const auto run =
+      run_kvreplay("trace import '" + array + "' --encoding fp32 --out '" + bench.path(name) + "'");
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+}
+
+json claims_on(const Bench& bench, const std::string& options) {
+  const auto file = bench.path("claims.json");
+  const auto run = run_kvreplay("claims " + options + " --overwrite --json '" + file + "'");
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  return json::parse(read_text(file));
+}
+
+json row_of(const json& found, const std::string& id) {
+  for (const auto& row : found["rows"]) {
+    if (row["id"] == id) return row;
+  }
+  FAIL("there is no " << id);
+  return {};
+}
+
+TEST_CASE("claims hold on rows that go to the first token and to themselves") {
+  const Bench bench;
+  write_trace(bench, "sink.h5", [](int i, int j) {
+    if (i == 0) return 1.0;
+    return j == 0 ? 0.9 : j == i ? 0.1 : 0.0;
+  });
+  const auto found =
+      claims_on(bench, "'" + bench.path("sink.h5") + "' --only A1,A4,A10,B1,B2,B8,B14,B16");
+  CHECK(found["findings"] == "claims");
+  CHECK(found["schema"] == 1);
+  CHECK(found["partial"] == false);
+  CHECK(found["trace"]["file"] == "sink.h5");
+  CHECK(found["trace"]["tokens"] == kTokens);
+
+  // Of row i two entries count: 2 * 101 of the 15,150 in the rows of 100 to 200 tokens.
+  const auto sparse = row_of(found, "A1");
+  CHECK(sparse["value"].get<double>() == Approx(1 - 202.0 / 15150).epsilon(0).margin(1e-12));
+  CHECK(sparse["low"] == sparse["value"]);  // heads are alike
+  CHECK(sparse["verdict"] == "holds");
+  CHECK(row_of(found, "B1")["value"] == 1);
+  CHECK(row_of(found, "B1")["verdict"] == "holds");
+  CHECK_THAT(row_of(found, "B1")["found"].get<std::string>(), Contains("8 of 8"));
+
+  // h2o keeps the first token; the window loses it, from the second row on that finds it full.
+  const auto budget = row_of(found, "A4");
+  CHECK(budget["value"] == 0);
+  CHECK(budget["verdict"] == "holds");
+  CHECK(budget["figures"] == json({"0.0000", "0.8944"}));  // 0.9 * 159 / 160
+  CHECK(row_of(found, "B8")["value"].get<double>() ==
+        Approx(-0.9 * 79 / 80).epsilon(0).margin(1e-6));
+  CHECK(row_of(found, "A10")["verdict"] == "does not hold");
+  CHECK(row_of(found, "B2")["verdict"] == "holds");
+  CHECK(row_of(found, "B14")["value"] == 1);
+  CHECK_THAT(row_of(found, "B14")["command"].get<std::string>(), Contains("--layers 2-7"));
+  CHECK(row_of(found, "B16")["value"] == 1);
+  CHECK(row_of(found, "B16")["verdict"] == "holds");
+}
+
+TEST_CASE("claims do not hold on rows of even weights") {
+  const Bench bench;
+  write_trace(bench, "even.h5", [](int i, int) { return 1.0 / (i + 1); });
+  const auto found = claims_on(bench, "'" + bench.path("even.h5") + "' --only A1,A4,B2,B3,B14,B16");
+  for (const std::string id : {"A1", "A4", "B2", "B14", "B16"}) {
+    INFO(id);
+    CHECK(row_of(found, id)["verdict"] == "does not hold");
+    CHECK_THAT(row_of(found, id)["why"].get<std::string>(), Contains("Not so: "));
+  }
+  CHECK(row_of(found, "A1")["value"] == 0);
+  // Of the i + 1 tokens that row i attends alike it sees k = 40 and itself.
+  double loss = 0;
+  for (int i = 40; i < kTokens; ++i) loss += 1 - 41.0 / (i + 1);
+  CHECK(row_of(found, "A4")["value"].get<double>() == Approx(loss / 160).epsilon(0).margin(1e-6));
+}
+
+/// What the commands of a row print.
+std::string printed_by(std::string commands) {
+  std::string printed;
+  for (std::size_t at = 0; at != std::string::npos;) {
+    const auto end = commands.find(" && ", at);
+    const auto command = commands.substr(at, end == std::string::npos ? end : end - at);
+    REQUIRE(command.starts_with("kvreplay "));
+    const auto run = run_kvreplay(command.substr(9));
+    INFO(command << ": " << run.err);
+    REQUIRE(run.exit_code == 0);
+    printed += run.out;
+    at = end == std::string::npos ? end : end + 4;
+  }
+  return printed;
+}
+
+TEST_CASE("every claim's command runs and prints its figures") {
+  const Bench bench;
+  const auto trace = bench.path("a name.h5");
+  REQUIRE(
+      run_kvreplay("trace synth --tokens 160 --prompt-tokens 120 --layers 3 --heads 4 --kv-heads 2 "
+                   "--seed 5 --out '" +
+                   trace + "'")
+          .exit_code == 0);
+  const auto found = claims_on(bench, "'" + trace + "' --heads 0-3 --seed 7 --samples 50");
+  std::size_t commands = 0;
+  std::map<std::string, std::string> printed;
+  for (const auto& row : found["rows"]) {
+    const auto command = row["command"].get<std::string>();
+    INFO(row["id"] << ": " << command << "\n" << row["why"]);
+    if (command.empty()) {
+      CHECK(row["verdict"] == "cannot be tested");
+      CHECK(row["value"].is_null());
+      CHECK(row["why"] != "");
+      continue;
+    }
+    ++commands;
+    CHECK_THAT(command, Contains("'" + trace + "'") && Contains(" --heads 0-3"));
+    if (!printed.contains(command)) printed[command] = printed_by(command);
+    REQUIRE(!row["figures"].empty());
+    for (const auto& figure : row["figures"]) {
+      CHECK_THAT(printed[command], Contains(figure.get<std::string>()));
+      CHECK_THAT(row["found"].get<std::string>(), Contains(figure.get<std::string>()));
+    }
+  }
+  CHECK(commands >= 24);  // a synthetic trace has no texts, and may not know its head size
+}
+
+TEST_CASE("claims have the values of the commands that they name") {
+  const Bench bench;
+  const auto trace = "'" + bench.path("t.h5") + "'";
+  const auto found = claims_on(bench, trace + " --only A4,B11,B20");
+  const auto csv_value = [&](const std::string& command, const std::string& start,
+                             const std::string& part) {
+    const auto csv = bench.path("one.csv");
+    REQUIRE(run_kvreplay(command + " --overwrite --csv '" + csv + "'").exit_code == 0);
+    std::istringstream lines(read_text(csv));
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with(start) || line.find(part) == std::string::npos) continue;
+      return std::stod(line.substr(line.find(part) + part.size()));
+    }
+    FAIL("no line " << start << " ... " << part);
+    return 0.0;
+  };
+  CHECK(row_of(found, "A4")["value"].get<double>() ==
+        Approx(csv_value("simulate " + trace + " --policy h2o --budget 20%", "t.h5,h2o,",
+                         ",,,mass_loss,mean,"))
+            .epsilon(1e-12));
+  CHECK(row_of(found, "B20")["value"].get<double>() ==
+        Approx(
+            csv_value("analyze overlap " + trace + " --budget 2% --lags 1", "t.h5,,,", ",overlap,"))
+            .epsilon(1e-12));
+}
+
+TEST_CASE("claims takes several traces of a model together and other models by themselves") {
+  const Bench bench;
+  REQUIRE(
+      run_kvreplay("trace synth --tokens 80 --layers 2 --heads 4 --kv-heads 2 --seed 4 --out '" +
+                   bench.path("u.h5") + "'")
+          .exit_code == 0);
+  REQUIRE(run_kvreplay("trace synth --tokens 80 --layers 3 --heads 2 --out '" +
+                       bench.path("other.h5") + "'")
+              .exit_code == 0);
+  const auto of = [&](const std::string& name) { return "'" + bench.path(name) + "' "; };
+  const auto value = [](const json& found, std::size_t row) {
+    return found["rows"][row]["value"].get<double>();
+  };
+  const std::string only = "--only B18";
+  const auto t = value(claims_on(bench, of("t.h5") + only), 0);
+  const auto u = value(claims_on(bench, of("u.h5") + only), 0);
+  const auto other = value(claims_on(bench, of("other.h5") + only), 0);
+  const auto all = claims_on(bench, of("t.h5") + of("other.h5") + of("u.h5") + only);
+  REQUIRE(all["rows"].size() == 2);
+  CHECK(value(all, 0) == Approx((t + u) / 2).epsilon(1e-12));
+  CHECK(value(all, 1) == other);
+  CHECK(all["rows"][0]["traces"] == json({"t.h5", "u.h5"}));
+  CHECK(all["rows"][1]["traces"] == json({"other.h5"}));
+  CHECK(all["rows"][0]["figures"].size() == 2);
+  CHECK(all["traces"].size() == 3);
+  CHECK_THAT(all["rows"][0]["command"].get<std::string>(), Contains("t.h5") && Contains("u.h5"));
+}
+
+TEST_CASE("claims are the same on any number of threads, as CSV too") {
+  const Bench bench;
+  const auto csv = bench.path("c.csv");
+  const auto command = "claims '" + bench.path("t.h5") + "' --samples 20 --csv '" + csv + "'";
+  REQUIRE(run_kvreplay(command + " --threads 1").exit_code == 0);
+  const auto one = read_text(csv);
+  CHECK(one.starts_with(
+      "id,claim,source,published,found,value,low,high,verdict,why,command,model,traces\n"));
+  CHECK(has_line(one, "A1,", ",t.h5"));
+  CHECK(has_line(one, "B30,", "cannot be tested"));
+  REQUIRE(run_kvreplay(command + " --threads 3 --overwrite").exit_code == 0);
+  CHECK(read_text(csv) == one);
+  CHECK(run_kvreplay(command).exit_code == 4);
+}
+
+TEST_CASE("claims says what a trace cannot tell") {
+  const Bench bench;
+  REQUIRE(run_kvreplay("trace synth --tokens 60 --layers 1 --heads 2 --out '" + bench.path("s.h5") +
+                       "'")
+              .exit_code == 0);
+  const auto found = claims_on(bench, "'" + bench.path("s.h5") + "' --only A1,A4,A9,A13,B4,B12");
+  const auto why = [&](const std::string& id) {
+    const auto row = row_of(found, id);
+    CHECK(row["verdict"] == "cannot be tested");
+    return row["why"].get<std::string>();
+  };
+  CHECK_THAT(why("A1"), Contains("there is no share of entries"));  // no row of 100 tokens
+  CHECK_THAT(why("A4"), Contains("Undecided"));                     // two heads give no interval
+  CHECK_THAT(why("A9"), Contains("no texts"));
+  CHECK_THAT(why("A13"), Contains("decoded"));
+  CHECK_THAT(why("B4"), Contains("accuracy run"));
+  CHECK_THAT(why("B12"), Contains("two layers"));
+}
+
+TEST_CASE("claims refuses what it cannot do in a sentence") {
+  const Bench bench;
+  const auto trace = "'" + bench.path("t.h5") + "'";
+  const auto refused = [&](const std::string& options, const std::string& said, int code = 2) {
+    const auto run = run_kvreplay("claims " + options);
+    INFO(options << ": " << run.err);
+    CHECK(run.exit_code == code);
+    CHECK_THAT(run.err, Contains(said));
+  };
+  refused("", "a trace (T.h5)");
+  refused(trace + " --only A1,C7", "there is no claim \"C7\"");
+  refused(trace + " --layers 9", "--layers");
+  refused(trace + " " + trace, "two traces have the file name t.h5");
+  refused(trace + " --json " + trace, "t.h5");
+  refused("'" + bench.path("none.h5") + "'", "none.h5", 3);
+  std::ofstream(bench.path("cut.h5")) << read_text(bench.path("t.h5")).substr(0, 5000);
+  refused("'" + bench.path("cut.h5") + "'", "cut.h5", 3);
+  const auto help = run_kvreplay("help claims");
+  CHECK_THAT(unwrapped(help.out), Contains("mass loss of h2o at 20% is below 0.05") &&
+                                      Contains("B30 no trace can tell"));
+}
+
+TEST_CASE("claims that is interrupted keeps the claims that are judged") {
+  const Bench bench;
+  const auto trace = bench.path("many.h5");
+  REQUIRE(run_kvreplay("trace synth --tokens 512 --layers 8 --heads 16 --out '" + trace + "'")
+              .exit_code == 0);
+  const auto log = bench.path("log");
+  const auto file = bench.path("c.json");
+  const std::string script = "'" KVREPLAY_EXECUTABLE "' claims '" + trace +
+                             "' --threads 1 --json '" + file + "' >'" + log + "' 2>'" +
+                             bench.path("err") + "' & pid=$!; while ! grep -q '^A1 ' '" + log +
+                             "' 2>/dev/null; do sleep 0.01; done; kill -INT $pid; wait $pid";
+  const int status = std::system(script.c_str());
+  CHECK(WEXITSTATUS(status) == 130);
+  CHECK_THAT(read_text(bench.path("err")), Contains("claims are judged; kept as"));
+  CHECK_THAT(read_text(log), Contains("partial: not all claims were judged"));
+  CHECK(!std::filesystem::exists(file));
+  const auto kept = json::parse(read_text(file + ".partial"));
+  CHECK(kept["partial"] == true);
+  CHECK(!kept["rows"].empty());
+  CHECK(kept["rows"].size() < 43);
+  CHECK(kept["rows"][0]["id"] == "A1");
+}
+
+}  // namespace
+}  // namespace kvreplay::testing
