@@ -21,7 +21,7 @@ std::string Condition::text() const {
   }
   const std::string side = asks == Asks::below ? " is below " : " is above ";
   if (!minus) return of.name + side + shortest(threshold);
-  return of.name + side + minus->name + (threshold == 0 ? "" : " and " + shortest(threshold));
+  return of.name + side + minus->name + (threshold == 0 ? "" : " + " + shortest(threshold));
 }
 
 Condition below(Quantity of, double threshold) {
@@ -39,8 +39,11 @@ Condition below(Quantity of, Quantity other, double by) {
           .threshold = by};
 }
 
-Condition above(Quantity of, Quantity other) {
-  return {.of = std::move(of), .minus = std::move(other), .asks = Condition::Asks::above};
+Condition above(Quantity of, Quantity other, double by) {
+  return {.of = std::move(of),
+          .minus = std::move(other),
+          .asks = Condition::Asks::above,
+          .threshold = by};
 }
 
 Condition apart(Quantity of, Quantity other) {

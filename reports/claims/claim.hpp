@@ -30,8 +30,11 @@ Condition below(Quantity of, double threshold);
 Condition above(Quantity of, double threshold);
 /// Of their difference, head by head or step by step.
 Condition below(Quantity of, Quantity other, double by = 0);
-Condition above(Quantity of, Quantity other);
+Condition above(Quantity of, Quantity other, double by = 0);
 Condition apart(Quantity of, Quantity other);
+
+/// Of the attention: what loses no more than this beyond another is as good.
+constexpr double kMargin = 0.01;
 
 struct Claim {
   std::string id;  ///< "A1", "B16"
