@@ -44,12 +44,25 @@ void add_optimum(const RowSource& source, const OptimumPlan& plan, unsigned thre
   if (outcome.whole()) agreement.optimum = std::move(outcome.units);
 }
 
+std::pair<std::size_t, std::size_t> Place::units(const ReplayPlan& plan) const {
+  if (!layer) return {0, plan.units.size()};
+  const auto begin = plan.units.begin();  // by layer, then by head
+  const auto first = std::partition_point(begin, plan.units.end(), [&](const UnitPlan& unit) {
+    return std::pair(unit.layer, unit.index) < std::pair(*layer, head.value_or(0));
+  });
+  const auto last = std::partition_point(first, plan.units.end(), [&](const UnitPlan& unit) {
+    return std::pair(unit.layer, unit.index) <= std::pair(*layer, head.value_or(UINT32_MAX));
+  });
+  return {first - begin, last - begin};
+}
+
 std::vector<Point> points(const Agreement& agreement, std::size_t quantity, const Place& place) {
   const auto& plan = agreement.plan;
   std::vector<Point> sums(plan.checkpoints());
-  for (std::size_t unit = 0; unit < agreement.heads.size(); ++unit) {
+  const auto [first, last] = place.units(plan.replay);
+  for (std::size_t unit = first; unit < last; ++unit) {
     const auto& head = agreement.heads[unit];
-    if (!head || !place.holds(plan.replay.units[unit])) continue;
+    if (!head) continue;
     for (std::size_t at = 0; at < sums.size(); ++at) {
       const double value = head->values[quantity * sums.size() + at];
       if (std::isnan(value)) continue;
@@ -64,9 +77,10 @@ std::vector<Point> points(const Agreement& agreement, std::size_t budget, Loss l
                           const Place& place) {
   const auto& plan = agreement.plan;
   std::vector<Point> sums(plan.segments());
-  for (std::size_t unit = 0; unit < agreement.heads.size(); ++unit) {
+  const auto [first, last] = place.units(plan.replay);
+  for (std::size_t unit = first; unit < last; ++unit) {
     const auto& head = agreement.heads[unit];
-    if (!head || !place.holds(plan.replay.units[unit])) continue;
+    if (!head) continue;
     for (std::uint32_t segment = 0; segment < sums.size(); ++segment) {
       const std::uint32_t rows = plan.active_rows(budget, segment);
       if (rows == 0) continue;
@@ -84,9 +98,8 @@ std::optional<double> optimum_loss(const Agreement& agreement, std::size_t budge
                                    const Place& place) {
   if (!agreement.optimum) return std::nullopt;
   LeastLoss sum;
-  for (std::size_t unit = 0; unit < agreement.heads.size(); ++unit) {
-    if (place.holds(agreement.plan.replay.units[unit])) sum += (*agreement.optimum)[unit][budget];
-  }
+  const auto [first, last] = place.units(agreement.plan.replay);
+  for (std::size_t unit = first; unit < last; ++unit) sum += (*agreement.optimum)[unit][budget];
   if (sum.samples == 0) return std::nullopt;
   return sum.mean(sum.loss);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "reports/agreement/agreement_plan.hpp"
@@ -36,11 +37,10 @@ void add_optimum(const RowSource& source, const OptimumPlan& plan, unsigned thre
 /// A head, a layer, or all.
 struct Place {
   std::optional<std::uint32_t> layer;  ///< model index
-  std::optional<std::uint32_t> head;
+  std::optional<std::uint32_t> head;   ///< of that layer
 
-  bool holds(const UnitPlan& unit) const {
-    return (!layer || unit.layer == *layer) && (!head || unit.index == *head);
-  }
+  /// The units of a plan that are of it follow one another: the first, and behind the last.
+  std::pair<std::size_t, std::size_t> units(const ReplayPlan& plan) const;
 };
 
 enum class Loss { h2o, h2o_global, extra };  ///< extra: h2o - h2o_global

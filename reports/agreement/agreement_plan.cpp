@@ -85,7 +85,7 @@ std::uint64_t estimated_bytes(const AgreementPlan& plan, unsigned threads) {
   const std::uint64_t n = plan.replay.tokens;
   const std::uint64_t units = plan.replay.units.size();
   // At each checkpoint half of the tokens have come, on average.
-  const std::uint64_t sums = n / 2 * (1 + plan.budgets.size()) * plan.segments() * sizeof(double);
+  const std::uint64_t sums = n / 2 * (2 + plan.budgets.size()) * plan.segments() * sizeof(double);
   const std::uint64_t held = n / 2 * plan.budgets.size() * plan.segments() * sizeof(std::uint32_t);
   const std::uint64_t of_head =
       (plan.quantities.size() * plan.checkpoints() + 2 * plan.budgets.size() * plan.segments()) *

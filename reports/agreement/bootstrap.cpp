@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "policies/random_numbers.hpp"
+#include "reports/quantile.hpp"
 
 namespace kvreplay::agreement {
 namespace {
@@ -42,14 +43,6 @@ class Blocks {
   std::vector<Point> sums_;
   std::size_t block_ = 1;
 };
-
-/// The value that the share `q` of the sorted ones lies below, between two by their distance.
-double quantile(const std::vector<double>& sorted, double q) {
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const auto above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
 
 }  // namespace
 

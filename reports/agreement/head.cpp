@@ -169,22 +169,31 @@ bool HeadStudy::replay_global(std::size_t unit, const std::function<bool()>& sto
   return each_row(plan_.replay.units[unit], stopped, use);
 }
 
+std::vector<std::vector<double>> HeadStudy::future_sums() const {
+  // Summed by itself: as a difference, 0 would be no 0 any more, and ties none.
+  std::vector<std::vector<double>> futures(plan_.checkpoints());
+  std::vector<double> sums(plan_.replay.tokens, 0);
+  for (auto checkpoint = plan_.checkpoints(); checkpoint-- > 0;) {
+    const auto& after = segments_[checkpoint + 1];
+    add(after, std::span(sums).first(after.size()));
+    futures[checkpoint].assign(sums.begin(), sums.begin() + plan_.step(checkpoint) + 1);
+  }
+  return futures;
+}
+
 void HeadStudy::compare(std::size_t unit, HeadAgreement& found) {
   Setting place;
   place.layer = plan_.replay.units[unit].layer;
   place.unit = plan_.replay.units[unit].index;
   const std::uint64_t seed = mix(unit_seed(plan_.seed, place));
   found.values.assign(plan_.quantities.size() * plan_.checkpoints(), kNone);
+  const auto futures = future_sums();
   std::vector<double> local;
   for (std::uint32_t checkpoint = 0; checkpoint < plan_.checkpoints(); ++checkpoint) {
     const std::size_t tokens = plan_.step(checkpoint) + std::size_t{1};
     local.resize(tokens);
     add(segments_[checkpoint], local);
-    // Summed by itself: as a difference, 0 would be no 0 any more, and ties none.
-    std::vector<double> future(tokens, 0);
-    for (auto later = checkpoint + 1; later < plan_.segments(); ++later) {
-      add(segments_[later], future);
-    }
+    const std::span<const double> future = futures[checkpoint];
     RandomNumbers random(seed ^ mix(checkpoint + std::uint64_t{1}));
     const auto against = ranks_against(local, std::span(global_).first(tokens), future, random);
     const Ranks raw(local);

@@ -65,6 +65,8 @@ class HeadStudy {
   void step(Deployed& deployed, std::uint32_t i, std::span<const RowView> rows);
   bool accumulate(std::size_t unit, const std::function<bool()>& stopped, HeadAgreement& found);
   bool replay_global(std::size_t unit, const std::function<bool()>& stopped, HeadAgreement& found);
+  /// By checkpoint, what the rows behind it give the tokens that have come.
+  std::vector<std::vector<double>> future_sums() const;
   void compare(std::size_t unit, HeadAgreement& found);
   void seek_late_needs(std::uint32_t checkpoint, const Ranks& local, const Ranks& global,
                        std::span<const double> future, HeadAgreement& found) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reports/agreement/verdict.hpp"
+#include "reports/quantile.hpp"
 #include "simulator/csv.hpp"
 #include "simulator/replay.hpp"
 #include "simulator/series.hpp"
@@ -76,13 +77,6 @@ Named name_of(Loss loss, const ResolvedBudget& budget) {
   return {"h2o", "h2o-global", "extra_loss", &budget};
 }
 
-/// The value that at least the share q of the heads do not exceed.
-double quantile(std::vector<double>& values, double q) {
-  std::sort(values.begin(), values.end());
-  const auto at = static_cast<std::size_t>(std::ceil(q * static_cast<double>(values.size())));
-  return values[std::max<std::size_t>(at, 1) - 1];
-}
-
 void add_head_quantiles(const Agreement& agreement, std::size_t quantity, std::uint32_t checkpoint,
                         const Named& named, Lines& lines) {
   std::vector<double> values;
@@ -92,6 +86,7 @@ void add_head_quantiles(const Agreement& agreement, std::size_t quantity, std::u
     if (!std::isnan(value)) values.push_back(value);
   }
   if (values.empty()) return;
+  std::sort(values.begin(), values.end());
   const std::uint32_t step = agreement.plan.step(checkpoint);
   lines.add(named, step, "p5", quantile(values, 0.05));
   lines.add(named, step, "p95", quantile(values, 0.95));

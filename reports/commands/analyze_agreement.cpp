@@ -155,6 +155,17 @@ std::set<std::string> models_of(std::span<const OpenTrace> traces) {
   return models;
 }
 
+/// Of the trace at which the run was interrupted, and how many were to come.
+std::string done_so_far(const Agreement& stopped, std::size_t to_come) {
+  const auto& trace = stopped.plan.replay.trace;
+  std::string text = stopped.whole()
+                         ? "the optimum of " + trace + " is missing"
+                         : grouped(stopped.done()) + " of " + grouped(stopped.heads.size()) +
+                               " heads of " + trace + " are done";
+  if (to_come > 0) text += ", and " + counted(to_come, "trace") + " not begun";
+  return text;
+}
+
 void run(const po::variables_map& options, const RunControl& control) {
   const auto traces = open_traces(options);
   const Bootstrap bootstrap{.replicates = options["replicates"].as<std::uint32_t>(),
@@ -174,27 +185,28 @@ void run(const po::variables_map& options, const RunControl& control) {
   if (csv) files.claim(*csv, options["overwrite"].as<bool>());
 
   std::vector<Agreement> found;
-  bool whole = true;
+  std::string missing;  // where the run was interrupted
   for (const auto& trace : traces) {
     print_plan(trace, bootstrap, threads);
     const auto start = std::chrono::steady_clock::now();
     auto one = find_agreement(*trace.reader, trace.plan, threads, control);
-    whole = one.whole();
-    if (whole && trace.optimum) {
+    if (one.whole() && trace.optimum) {
       add_optimum(*trace.reader, *trace.optimum, threads, control, one);
-      whole = one.optimum.has_value();
+    }
+    if (!one.whole() || (trace.optimum && !one.optimum)) {
+      missing = done_so_far(one, traces.size() - found.size() - 1);
     }
     if (one.done() == 0) break;
     if (!one.whole())
       std::cout << "\npartial: over the " << counted(one.done(), "head") << " that are done\n";
-    if (!whole && one.whole()) std::cout << "\npartial: without the optimum\n";
+    if (!missing.empty() && one.whole()) std::cout << "\npartial: without the optimum\n";
     print_agreement(one, bootstrap, margin);
     const Agreement* const alone = &one;
     print_verdicts(std::span(&alone, 1), bootstrap, margin);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     std::cout << "\n" << fixed(seconds.count(), 1) << " s\n" << std::endl;
     found.push_back(std::move(one));
-    if (!whole) break;
+    if (!missing.empty()) break;
   }
   if (found.empty()) throw Interrupted("interrupted before any head was done");
   std::vector<const Agreement*> all;
@@ -208,12 +220,10 @@ void run(const po::variables_map& options, const RunControl& control) {
   if (csv) {
     files.write(*csv, [&](OutputFile& file) {
       file.write(to_csv(all, bootstrap));
-      file.finish(whole);
+      file.finish(missing.empty());
     });
   }
-  files.end(whole ? ""
-                  : grouped(found.back().done()) + " of " + grouped(found.back().heads.size()) +
-                        " heads of " + found.back().plan.replay.trace + " are done");
+  files.end(missing);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ constexpr const char* kDetails =
 Token j is pivotal in row i where p_ij > 1/(i+1), more than even weights would give it (the needed
 set `mean` of simulate), and in a half of the text where it is pivotal in any row of it. The halves
 are the rows 0 .. t-1 and t .. 2t-1, t = n/2 rounded down; of an odd n the last row is left out.
+That any row of a half counts is how this program reads the paper, whose pivotal tokens are few.
 
   persistence  of the tokens below t that are pivotal in the second half, the share that were
                pivotal in the first

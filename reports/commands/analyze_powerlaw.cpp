@@ -221,6 +221,9 @@ AttentionQuestion attention_question(const po::variables_map& options, const Rep
   if (over != "sequence" && over != "prompt") {
     throw std::invalid_argument("--over " + over + ": must be sequence or prompt");
   }
+  if (over != "prompt" && options.count("prompt-len") != 0) {
+    throw std::invalid_argument("--prompt-len changes nothing without --over prompt");
+  }
   asked.rows = over == "prompt" ? plan.prompt_tokens : plan.tokens;
   if (asked.rows == 0) {
     throw std::invalid_argument(plan.trace + " has no prompt; give its length by --prompt-len");

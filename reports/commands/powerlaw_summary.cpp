@@ -6,6 +6,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "reports/quantile.hpp"
 #include "reports/text_table.hpp"
 
 namespace kvreplay::commands {
@@ -54,12 +55,6 @@ void print_alternatives(const Analysis& analysis) {
                        "Ratios above 0 favour the power law. p: that a ratio as large comes of "
                        "chance alone; by Vuong's statistic, for the truncated power law, which "
                        "holds the power law, by chi-square of -2 times the ratio.");
-}
-
-/// The value below which a part of the sorted ones lies.
-double quantile(const std::vector<double>& sorted, double part) {
-  return sorted[static_cast<std::size_t>(
-      std::lround(part * static_cast<double>(sorted.size() - 1)))];
 }
 
 std::string spread(std::vector<double> values, int digits) {

@@ -93,5 +93,23 @@ TEST_CASE("analyze agreement refuses what it cannot do in a sentence") {
   CHECK(run_kvreplay("help analyze agreement").exit_code == 0);
 }
 
+TEST_CASE("analyze agreement that is interrupted names the trace that is not done") {
+  const Bench bench;
+  const auto many = bench.path("many.h5");
+  REQUIRE(run_kvreplay("trace synth --tokens 256 --layers 16 --heads 32 --out '" + many + "'")
+              .exit_code == 0);
+  const auto log = bench.path("log");
+  std::ofstream(log).close();
+  const std::string script = "'" KVREPLAY_EXECUTABLE "' analyze agreement '" + bench.path("t.h5") +
+                             "' '" + many + "' --no-optimum --threads 1 >'" + log + "' 2>'" +
+                             bench.path("err") + "' & pid=$!; while ! grep -q '^many.h5' '" + log +
+                             "'; do sleep 0.01; done; kill -INT $pid; wait $pid";
+  const int status = std::system(script.c_str());
+  CHECK(WEXITSTATUS(status) == 130);
+  CHECK_THAT(read_text(bench.path("err")),
+             Catch::Matches("kvreplay analyze agreement: interrupted; \\d+ of 512 heads of "
+                            "many.h5 are done; no file was asked for\n"));
+}
+
 }  // namespace
 }  // namespace kvreplay::testing

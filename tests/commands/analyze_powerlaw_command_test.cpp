@@ -109,9 +109,9 @@ TEST_CASE("analyze powerlaw refuses what it cannot do") {
   for (const auto& command :
        {std::string("analyze powerlaw"), trace + "--values x", trace + "--precision 0",
         trace + "--precision 0.01x", trace + "--ks both", trace + "--scores most",
-        trace + "--over all", trace + "--discrete", trace + "--xmin -1", trace + "--layers 7",
-        values + "--layers 0", values + "--csv x", values + "--discrete --ks sup",
-        values + "--discrete --xmin 1.5"}) {
+        trace + "--over all", trace + "--prompt-len 48", trace + "--discrete", trace + "--xmin -1",
+        trace + "--layers 7", values + "--layers 0", values + "--csv x",
+        values + "--discrete --ks sup", values + "--discrete --xmin 1.5"}) {
     INFO(command);
     const auto run = run_kvreplay(command);
     CHECK(run.exit_code == 2);
