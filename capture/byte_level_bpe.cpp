@@ -49,10 +49,9 @@ const PreTokenizer& pre_tokenizer(const GgufFile& file) {
                    " is not supported; known are " + names);
 }
 
-[[noreturn]] void fail_merge(const std::string& file, std::size_t rank, const std::string& merge,
+[[noreturn]] void fail_merge(const std::string& keys, std::size_t rank, const std::string& merge,
                              const std::string& what) {
-  throw InputError(file + ": tokenizer.ggml.merges[" + std::to_string(rank) + "] " +
-                   in_quotes(merge) + " " + what);
+  throw InputError(keys + "merges[" + std::to_string(rank) + "] " + in_quotes(merge) + " " + what);
 }
 
 }  // namespace
@@ -60,7 +59,7 @@ const PreTokenizer& pre_tokenizer(const GgufFile& file) {
 ByteLevelBpe::ByteLevelBpe(Vocabulary given, const PreTokenizer& pre,
                            std::span<const std::string> merges)
     : VocabularyTokenizer(std::move(given)), pre_(pre) {
-  const auto& file = vocabulary().file;
+  const std::string keys = vocabulary().file + ": " + vocabulary().keys;
   const auto& tokens = vocabulary().tokens;
   const auto& kinds = vocabulary().kinds;
   std::unordered_map<std::string_view, std::uint32_t> ids;  // by the token's text
@@ -76,27 +75,26 @@ ByteLevelBpe::ByteLevelBpe(Vocabulary given, const PreTokenizer& pre,
   }
   for (unsigned byte = 0x20; byte < 0x7F; ++byte)
     if (!byte_ids_[byte])
-      throw InputError(file + ": tokenizer.ggml.tokens has no token for the byte " +
-                       std::to_string(byte) + " ('" + static_cast<char>(byte) +
-                       "'), so this is no byte-level vocabulary");
+      throw InputError(keys + "tokens has no token for the byte " + std::to_string(byte) + " ('" +
+                       static_cast<char>(byte) + "'), so this is no byte-level vocabulary");
 
   merges_.reserve(merges.size());
   for (std::uint32_t rank = 0; rank < merges.size(); ++rank) {
     const std::string& merge = merges[rank];
     const auto space = merge.find(' ');
     if (space == std::string::npos || merge.find(' ', space + 1) != std::string::npos)
-      fail_merge(file, rank, merge, "is not two tokens with one space between them");
+      fail_merge(keys, rank, merge, "is not two tokens with one space between them");
     const auto id_of = [&](const std::string& token) {
       const auto found = ids.find(token);
       if (found == ids.end())
-        fail_merge(file, rank, merge, "needs " + in_quotes(token) + ", which is no normal token");
+        fail_merge(keys, rank, merge, "needs " + in_quotes(token) + ", which is no normal token");
       return found->second;
     };
     const auto left = id_of(merge.substr(0, space));
     const auto right = id_of(merge.substr(space + 1));
     const auto whole = id_of(tokens[left] + tokens[right]);
     if (!merges_.add(left, right, {rank, whole}))
-      fail_merge(file, rank, merge, "repeats an earlier one");
+      fail_merge(keys, rank, merge, "repeats an earlier one");
   }
 }
 
@@ -109,7 +107,7 @@ std::unique_ptr<ByteLevelBpe> ByteLevelBpe::from_gguf(const GgufFile& file) {
   return std::make_unique<ByteLevelBpe>(Vocabulary::from_gguf(file, pre.add_bos), pre, *merges);
 }
 
-void ByteLevelBpe::encode_text(std::string_view text, std::size_t most,
+void ByteLevelBpe::encode_text(std::string_view text, bool /*at_start*/, std::size_t most,
                                std::vector<std::uint32_t>& ids, const RunControl& control) const {
   std::string normalised;
   if (pre_.to_nfc) text = normalised = to_nfc(text);

@@ -23,10 +23,10 @@ class ByteLevelBpe final : public VocabularyTokenizer {
   static std::unique_ptr<ByteLevelBpe> from_gguf(const GgufFile& file);
 
  private:
-  void encode_text(std::string_view text, std::size_t most, std::vector<std::uint32_t>& ids,
-                   const RunControl& control) const override;
+  void encode_text(std::string_view text, bool at_start, std::size_t most,
+                   std::vector<std::uint32_t>& ids, const RunControl& control) const override;
 
-  const PreTokenizer& pre_;
+  PreTokenizer pre_;
   std::array<std::optional<std::uint32_t>, 256> byte_ids_;
   std::unordered_map<std::string_view, std::uint32_t> ids_by_piece_;  ///< only for whole_first
   MergeTable merges_;

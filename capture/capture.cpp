@@ -143,9 +143,18 @@ class Run {
   CaptureResult result_;
 };
 
+/// The trace has no room for what else changes the frequencies.
+std::string rope_type(const ModelConfig& config) {
+  const RopeConfig& rope = config.rope;
+  if (rope.dimensions == 0) return "none";
+  if (rope.scale != 1 || rope.magnitude != 1 || !rope.divisors.empty() || config.window_rope)
+    return "scaled";
+  return rope.pairs == RopePairs::adjacent ? "normal" : "neox";
+}
+
 }  // namespace
 
-TraceInfo plan_trace(const LlamaConfig& config, const CaptureRequest& request,
+TraceInfo plan_trace(const ModelConfig& config, const CaptureRequest& request,
                      std::vector<std::uint32_t> layers, std::vector<std::uint32_t> heads,
                      Encoding encoding, bool values) {
   TraceInfo info;
@@ -159,16 +168,13 @@ TraceInfo plan_trace(const LlamaConfig& config, const CaptureRequest& request,
   info.heads = std::move(heads);
   info.encoding = encoding;
   info.values = values;
-  LayerAttention attention;
-  attention.scale = config.attention_scale;
-  info.attention.assign(info.layers.size(), attention);
+  for (const std::uint32_t layer : info.layers) info.attention.push_back(config.attention[layer]);
   info.model_name = config.name;
   info.architecture = config.architecture;
   // The hash is defined over little-endian ids, which is how the supported machines hold them.
   info.prompt_sha256 = sha256_hex(std::as_bytes(std::span(request.prompt)));
   info.compute_type = "fp32";
-  // The trace has no room for what else changes the frequencies.
-  info.rope_type = config.rope.scale == 1 && config.rope.divisors.empty() ? "normal" : "scaled";
+  info.rope_type = rope_type(config);
   info.rope_theta = config.rope.theta;
   info.rope_dimensions = config.rope.dimensions;
   info.tool_version = KVREPLAY_VERSION;

@@ -32,7 +32,7 @@ struct CaptureResult {
 
 /// What the trace of a run will say, all but its sources (sha256 of the model, `source`). `layers`
 /// and `heads` are model indices, ascending.
-TraceInfo plan_trace(const LlamaConfig& config, const CaptureRequest& request,
+TraceInfo plan_trace(const ModelConfig& config, const CaptureRequest& request,
                      std::vector<std::uint32_t> layers, std::vector<std::uint32_t> heads,
                      Encoding encoding, bool values = false);
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <stdexcept>
 
+#include "capture/activation.hpp"
 #include "capture/attention.hpp"
 
 namespace kvreplay {
@@ -26,9 +27,40 @@ void for_each_token(std::uint32_t tokens, const Body& body) {
                     });
 }
 
+void add_bias(const LinearTensors& linear, std::uint32_t tokens, Activations y) {
+  if (linear.bias == nullptr) return;
+  const Eigen::Index size = linear.weight.out;
+  const ConstVector bias(linear.bias, size);
+  for_each_token(tokens,
+                 [&](std::uint32_t token) { Vector(y.data + token * y.stride, size) += bias; });
+}
+
+void apply(Activation activation, Vector& x) {
+  if (activation == Activation::silu)  // in vectors
+    x = x / (1 + (-x).exp());
+  else
+    x = x.unaryExpr([activation](float value) { return activate(activation, value); });
+}
+
+/// `out` may be `in`.
+void normalise_one(NormKind kind, const NormTensors& norm, double epsilon, const ConstVector& in,
+                   Vector out) {
+  const auto size = static_cast<double>(in.size());
+  const ConstVector gain(norm.gain, in.size());
+  if (kind == NormKind::rms) {
+    const double mean = in.square().sum() / size;
+    out = in * static_cast<float>(1 / std::sqrt(mean + epsilon)) * gain;
+    return;
+  }
+  const auto mean = static_cast<float>(in.sum() / size);
+  const double variance = (in - mean).square().sum() / size;
+  out = (in - mean) * static_cast<float>(1 / std::sqrt(variance + epsilon)) * gain +
+        ConstVector(norm.bias, in.size());
+}
+
 }  // namespace
 
-CpuModel::Sizes CpuModel::sizes(const LlamaConfig& config, const CpuOptions& options,
+CpuModel::Sizes CpuModel::sizes(const ModelConfig& config, const CpuOptions& options,
                                 std::uint32_t capacity) {
   const std::uint64_t d = config.head_size;
   const std::uint64_t chunk = options.chunk;
@@ -36,34 +68,36 @@ CpuModel::Sizes CpuModel::sizes(const LlamaConfig& config, const CpuOptions& opt
   sizes.cache = std::uint64_t{config.layers} * config.kv_heads * 2 * capacity * d;
   sizes.hidden = chunk * config.embedding;
   sizes.normed = sizes.hidden;
-  sizes.qkv = chunk * (config.heads + 2 * config.kv_heads) * d;
+  sizes.qkv = chunk * config.qkv_size();
   sizes.mixed = chunk * config.heads * d;
-  sizes.gated = chunk * 2 * config.feed_forward;
+  sizes.gated = chunk * config.inner_size();
   sizes.scores = options.query_block * RowLayout::padded_length(capacity - 1);
   sizes.rope = std::uint64_t{capacity} * config.rope.dimensions;
+  sizes.window_rope =
+      config.window_rope ? std::uint64_t{capacity} * config.window_rope->dimensions : 0;
   return sizes;
 }
 
-std::uint64_t CpuModel::working_bytes(const LlamaConfig& config, const CpuOptions& options,
+std::uint64_t CpuModel::working_bytes(const ModelConfig& config, const CpuOptions& options,
                                       std::uint32_t capacity) {
   const Sizes s = sizes(config, options, capacity);
   return sizeof(float) * (s.cache + s.hidden + s.normed + s.qkv + s.mixed + s.gated + s.rope +
-                          s.scores * options.threads);
+                          s.window_rope + s.scores * options.threads);
 }
 
-CpuModel::CpuModel(const GgufFile& file, const LlamaConfig& config, const CpuOptions& options)
-    : path_(file.path().string()),
+CpuModel::CpuModel(const TensorSource& source, const ModelConfig& config, const CpuOptions& options)
+    : path_(source.path().string()),
       config_(config),
       options_(options),
       arena_(static_cast<int>(options.threads)),
-      weights_(arena_.execute([&] { return LlamaWeights(file, config); })) {
+      weights_(arena_.execute([&] { return ModelWeights(source, config); })) {
   if (options.query_block == 0 || options.query_block > RowLayout::kBlock || options.chunk == 0)
     throw std::invalid_argument("the query block must be 1..64 and the chunk at least 1");
   Eigen::setNbThreads(1);
 }
 
 void CpuModel::start(std::uint32_t capacity, AttentionSink* sink) {
-  if (capacity == 0) throw std::invalid_argument("a run needs room for at least one token");
+  check_capacity(config_, capacity);
   if (capacity != capacity_) {
     const Sizes s = sizes(config_, options_, capacity);
     cache_ = FloatBuffer(s.cache, "the KV cache");
@@ -75,6 +109,7 @@ void CpuModel::start(std::uint32_t capacity, AttentionSink* sink) {
     scores_ = tbb::enumerable_thread_specific<FloatBuffer>(
         [values = s.scores] { return FloatBuffer(values, "attention scores"); });
     rope_ = RopeTable(config_.rope, capacity);
+    if (config_.window_rope) window_rope_ = RopeTable(*config_.window_rope, capacity);
     capacity_ = capacity;
   }
   sink_ = sink;
@@ -95,10 +130,8 @@ void CpuModel::forward(std::span<const std::uint32_t> ids, const RunControl& con
   check_ids(config_, ids, std::min(options_.chunk, capacity_ - position_));
   const auto tokens = static_cast<std::uint32_t>(ids.size());
   last_tokens_ = 0;
-  for (std::uint32_t token = 0; token < tokens; ++token)
-    std::copy_n(weights_.embedding.data + std::uint64_t{ids[token]} * config_.embedding,
-                config_.embedding, hidden_.data() + std::uint64_t{token} * config_.embedding);
   arena_.execute([&] {
+    embed(ids);
     for (std::uint32_t layer = 0; layer < config_.layers; ++layer) {
       control.throw_if_stopped();
       run_layer(layer, tokens);
@@ -108,51 +141,101 @@ void CpuModel::forward(std::span<const std::uint32_t> ids, const RunControl& con
   last_tokens_ = tokens;
 }
 
-void CpuModel::run_layer(std::uint32_t index, std::uint32_t tokens) {
-  const LlamaLayer& layer = weights_.layers[index];
-  const std::uint64_t f = config_.feed_forward;
-  const Activations hidden{hidden_.data(), config_.embedding};
-  const Activations normed{normed_.data(), config_.embedding};
-  const Activations mixed{mixed_.data(), layer.attention_out.in};
-  const Activations gated{gated_.data(), 2 * f};
-
-  normalise(0, tokens, layer.attention_norm);
-  multiply(layer.qkv, normed, tokens, {qkv_.data(), layer.qkv.out}, Store::assign);
-  place_queries_and_keys(index, tokens);
-  attend_all(index, tokens);
-  multiply(layer.attention_out, mixed, tokens, hidden, Store::add);
-
-  normalise(0, tokens, layer.feed_forward_norm);
-  multiply(layer.gate_up, normed, tokens, gated, Store::assign);
-  for_each_token(tokens, [&](std::uint32_t token) {  // SwiGLU, into the gate's place
-    Vector gate(gated.data + token * gated.stride, static_cast<Eigen::Index>(f));
-    const ConstVector up(gate.data() + f, static_cast<Eigen::Index>(f));
-    gate = gate / (1 + (-gate).exp()) * up;
+void CpuModel::embed(std::span<const std::uint32_t> ids) {
+  const Eigen::Index size = config_.embedding;
+  const auto row = [size](const Matrix& table, std::uint64_t i) {
+    return ConstVector(table.data + i * table.in, size);
+  };
+  for_each_token(static_cast<std::uint32_t>(ids.size()), [&](std::uint32_t token) {
+    Vector out(hidden_.data() + std::uint64_t{token} * config_.embedding, size);
+    out = row(weights_.embedding, ids[token]);
+    if (config_.structure.scaled_embedding) out *= embedding_scale(config_);
+    if (config_.structure.positions == Positions::learned)
+      out += row(weights_.positions, position_ + token);
   });
-  multiply(layer.down, gated, tokens, hidden, Store::add);
 }
 
-void CpuModel::normalise(std::uint32_t first, std::uint32_t tokens, const float* gain) {
+void CpuModel::run_layer(std::uint32_t index, std::uint32_t tokens) {
+  const LayerTensors& layer = weights_.layers[index];
+  const Activations normed{normed_.data(), config_.embedding};
+  const Activations qkv{qkv_.data(), config_.qkv_size()};
+
+  normalise(hidden_.data(), tokens, layer.attention_norm);
+  multiply(layer.qkv.weight, normed, tokens, qkv, Store::assign);
+  add_bias(layer.qkv, tokens, qkv);
+  place_queries_and_keys(index, tokens);
+  attend_all(index, tokens);
+
+  // Both parts of a parallel residual see what the layer was given.
+  const bool parallel = config_.structure.parallel_residual;
+  if (parallel) normalise(hidden_.data(), tokens, layer.feed_forward_norm);
+  add_to_hidden(layer.attention_out, {mixed_.data(), layer.attention_out.weight.in},
+                layer.post_attention_norm, tokens);
+  if (!parallel) normalise(hidden_.data(), tokens, layer.feed_forward_norm);
+  feed_forward(layer, tokens);
+}
+
+/// From normed_ on.
+void CpuModel::feed_forward(const LayerTensors& layer, std::uint32_t tokens) {
+  const Activations gated{gated_.data(), config_.inner_size()};
+  const Eigen::Index size = config_.feed_forward;
+  multiply(layer.up.weight, {normed_.data(), config_.embedding}, tokens, gated, Store::assign);
+  add_bias(layer.up, tokens, gated);
+  for_each_token(tokens, [&](std::uint32_t token) {  // into the gate's place
+    Vector inner(gated.data + token * gated.stride, size);
+    apply(config_.structure.activation, inner);
+    if (config_.structure.gated) inner *= ConstVector(inner.data() + size, size);
+  });
+  add_to_hidden(layer.down, gated, layer.post_feed_forward_norm, tokens);
+}
+
+void CpuModel::add_to_hidden(const LinearTensors& linear, Activations x, const NormTensors& norm,
+                             std::uint32_t tokens) {
+  const Activations hidden{hidden_.data(), config_.embedding};
+  if (norm.gain == nullptr) {
+    multiply(linear.weight, x, tokens, hidden, Store::add);
+    add_bias(linear, tokens, hidden);
+    return;
+  }
+  const Activations normed{normed_.data(), config_.embedding};
+  multiply(linear.weight, x, tokens, normed, Store::assign);
+  add_bias(linear, tokens, normed);
+  normalise(normed_.data(), tokens, norm);
   const Eigen::Index size = config_.embedding;
   for_each_token(tokens, [&](std::uint32_t token) {
-    const ConstVector in(hidden_.data() + (std::uint64_t{first} + token) * config_.embedding, size);
-    Vector out(normed_.data() + std::uint64_t{token} * config_.embedding, size);
-    const double mean = in.square().sum() / static_cast<double>(size);
-    out = in * static_cast<float>(1 / std::sqrt(mean + config_.rms_epsilon)) *
-          ConstVector(gain, size);
+    Vector(hidden.data + token * hidden.stride, size) +=
+        ConstVector(normed.data + token * normed.stride, size);
+  });
+}
+
+void CpuModel::normalise(const float* from, std::uint32_t tokens, const NormTensors& norm) {
+  const Eigen::Index size = config_.embedding;
+  for_each_token(tokens, [&](std::uint32_t token) {
+    const std::uint64_t at = std::uint64_t{token} * config_.embedding;
+    normalise_one(config_.structure.norm, norm, config_.epsilon, ConstVector(from + at, size),
+                  Vector(normed_.data() + at, size));
   });
 }
 
 void CpuModel::place_queries_and_keys(std::uint32_t layer, std::uint32_t tokens) {
+  const LayerTensors& tensors = weights_.layers[layer];
+  const RopeTable& rope = config_.turns_by_window_rope(layer) ? window_rope_ : rope_;
   const std::uint64_t d = config_.head_size;
-  const std::uint64_t stride = (config_.heads + 2 * config_.kv_heads) * d;
+  const auto place = [&](float* vector, const float* gain, std::uint32_t position) {
+    if (gain != nullptr) {
+      const Eigen::Index size = config_.head_size;
+      normalise_one(NormKind::rms, {gain, nullptr}, config_.epsilon, ConstVector(vector, size),
+                    Vector(vector, size));
+    }
+    rope.rotate(vector, position);
+  };
   for_each_token(tokens, [&](std::uint32_t token) {
-    float* next = qkv_.data() + token * stride;
+    float* next = qkv_.data() + std::uint64_t{token} * config_.qkv_size();
     const std::uint32_t position = position_ + token;
     for (std::uint32_t head = 0; head < config_.heads; ++head, next += d)
-      rope_.rotate(next, position);
+      place(next, tensors.query_norm, position);
     for (std::uint32_t head = 0; head < config_.kv_heads; ++head, next += d) {
-      rope_.rotate(next, position);
+      place(next, tensors.key_norm, position);
       std::copy_n(next, d, keys(layer, head) + position * d);
     }
     for (std::uint32_t head = 0; head < config_.kv_heads; ++head, next += d)
@@ -171,7 +254,7 @@ void CpuModel::attend_all(std::uint32_t layer, std::uint32_t tokens) {
     row = last;
   }
   const std::uint64_t d = config_.head_size;
-  const std::uint64_t query_stride = (config_.heads + 2 * config_.kv_heads) * d;
+  const std::uint64_t query_stride = config_.qkv_size();
   const std::uint64_t output_stride = config_.heads * d;
   const std::size_t tasks = blocks.size() * config_.heads;
   const auto attend_one = [&](std::size_t task) {
@@ -181,7 +264,7 @@ void CpuModel::attend_all(std::uint32_t layer, std::uint32_t tokens) {
     AttentionBlock block;
     block.rows = rows;
     block.factors.head_size = config_.head_size;
-    block.factors.attention.scale = config_.attention_scale;
+    block.factors.attention = config_.attention[layer];
     block.factors.queries = qkv_.data() + token * query_stride + head * d;
     block.factors.query_stride = query_stride;
     block.factors.keys = keys(layer, head / config_.group_size());
@@ -205,10 +288,12 @@ void CpuModel::attend_all(std::uint32_t layer, std::uint32_t tokens) {
 void CpuModel::logits(std::uint32_t first, std::uint32_t count, std::span<float> out) {
   check_logits(config_, first, count, last_tokens_, out.size());
   arena_.execute([&] {
-    normalise(first, count, weights_.output_norm);
+    normalise(hidden_.data() + std::uint64_t{first} * config_.embedding, count,
+              weights_.output_norm);
     multiply(weights_.head, {normed_.data(), config_.embedding}, count,
              {out.data(), config_.vocabulary}, Store::assign);
   });
+  cap_logits(config_, out);
 }
 
 }  // namespace kvreplay

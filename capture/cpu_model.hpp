@@ -1,12 +1,12 @@
-// The Llama architecture on the CPU in fp32: Eigen for products, TBB for threads.
+// A model on the CPU in fp32: Eigen for products, TBB for threads.
 #pragma once
 
 #include <tbb/enumerable_thread_specific.h>
 #include <tbb/task_arena.h>
 
 #include "capture/float_buffer.hpp"
-#include "capture/llama_weights.hpp"
 #include "capture/model.hpp"
+#include "capture/model_weights.hpp"
 #include "capture/rope.hpp"
 
 namespace kvreplay {
@@ -19,10 +19,10 @@ struct CpuOptions {
 
 class CpuModel final : public Model {
  public:
-  /// Loads the weights. Throws as read_llama_config and LlamaWeights do.
-  CpuModel(const GgufFile& file, const LlamaConfig& config, const CpuOptions& options);
+  /// Loads the weights. Throws as ModelWeights does.
+  CpuModel(const TensorSource& source, const ModelConfig& config, const CpuOptions& options);
 
-  const LlamaConfig& config() const override { return config_; }
+  const ModelConfig& config() const override { return config_; }
   void start(std::uint32_t capacity, AttentionSink* sink) override;
   std::uint32_t position() const override { return position_; }
   std::uint32_t chunk() const override { return options_.chunk; }
@@ -30,29 +30,36 @@ class CpuModel final : public Model {
   void logits(std::uint32_t first, std::uint32_t count, std::span<float> out) override;
 
   /// Bytes that a run of `capacity` tokens takes beside the weights.
-  static std::uint64_t working_bytes(const LlamaConfig& config, const CpuOptions& options,
+  static std::uint64_t working_bytes(const ModelConfig& config, const CpuOptions& options,
                                      std::uint32_t capacity);
 
  private:
   /// Sizes, in floats, of what a run allocates.
   struct Sizes {
-    std::uint64_t cache, hidden, normed, qkv, mixed, gated, scores, rope;
+    std::uint64_t cache, hidden, normed, qkv, mixed, gated, scores, rope, window_rope;
   };
-  static Sizes sizes(const LlamaConfig& config, const CpuOptions& options, std::uint32_t capacity);
+  static Sizes sizes(const ModelConfig& config, const CpuOptions& options, std::uint32_t capacity);
 
+  void embed(std::span<const std::uint32_t> ids);
   void run_layer(std::uint32_t index, std::uint32_t tokens);
+  void feed_forward(const LayerTensors& layer, std::uint32_t tokens);
+  /// hidden += what the layer's part gives of `x`, normalised first where the layer has `norm`.
+  void add_to_hidden(const LinearTensors& linear, Activations x, const NormTensors& norm,
+                     std::uint32_t tokens);
   void place_queries_and_keys(std::uint32_t layer, std::uint32_t tokens);
   void attend_all(std::uint32_t layer, std::uint32_t tokens);
-  void normalise(std::uint32_t first, std::uint32_t tokens, const float* gain);
+  /// Tokens [embedding] from `from` into normed_; they may be the same.
+  void normalise(const float* from, std::uint32_t tokens, const NormTensors& norm);
   float* keys(std::uint32_t layer, std::uint32_t kv_head) const;
   float* values(std::uint32_t layer, std::uint32_t kv_head) const;
 
   std::string path_;  // for messages
-  LlamaConfig config_;
+  ModelConfig config_;
   CpuOptions options_;
   tbb::task_arena arena_;
-  LlamaWeights weights_;
+  ModelWeights weights_;
   RopeTable rope_;
+  RopeTable window_rope_;  // of layers with a window, where it is another
   AttentionSink* sink_ = nullptr;
   std::uint32_t capacity_ = 0;
   std::uint32_t position_ = 0;
@@ -63,7 +70,7 @@ class CpuModel final : public Model {
   FloatBuffer normed_;                                   // [embedding]
   FloatBuffer qkv_;                                      // [(H + 2G) d]
   FloatBuffer mixed_;                                    // [H d], what attention gives
-  FloatBuffer gated_;                                    // [2 feed_forward], gate and up
+  FloatBuffer gated_;                                    // [inner_size()], gate and up
   FloatBuffer cache_;                                    // [layer][kv head][K, V][capacity][d]
   tbb::enumerable_thread_specific<FloatBuffer> scores_;  // [query_block][padded capacity]
 };

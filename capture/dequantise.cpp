@@ -263,7 +263,7 @@ std::string decodable_types() {
   return names;
 }
 
-void dequantise(const GgufTensor& tensor, std::uint64_t first, std::span<float> out) {
+void dequantise(const StoredTensor& tensor, std::uint64_t first, std::span<float> out) {
   const BlockFormat* format = find_format(tensor.type);
   if (format == nullptr || format->decode == nullptr) {
     throw InputError(

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "capture/gguf.hpp"
+#include "capture/stored_tensor.hpp"
 
 namespace kvreplay {
 

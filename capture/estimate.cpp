@@ -44,9 +44,9 @@ void on_each(std::uint32_t threads, const Work& work) {
   tbb::parallel_for(std::uint32_t{0}, threads, work, tbb::simple_partitioner());
 }
 
-double product_rate(const LlamaConfig& config, const CpuOptions& options) {
+double product_rate(const ModelConfig& config, const CpuOptions& options) {
   const std::uint32_t in = std::min(config.embedding, 1024U);
-  const std::uint32_t out = std::min(2 * config.feed_forward, 2048U);
+  const std::uint32_t out = std::min(config.inner_size(), 2048U);
   const std::uint32_t tokens = std::min(options.chunk, 256U);
   const std::vector<float> weight(std::size_t{out} * in, 0.01F);
   std::vector<float> x(std::size_t{tokens} * in, 0.5F);
@@ -57,11 +57,11 @@ double product_rate(const LlamaConfig& config, const CpuOptions& options) {
 }
 
 /// As many as the run has, or more than caches hold where it has more.
-double weight_rate(const GgufFile& file, const LlamaConfig& config) {
+double weight_rate(const TensorSource& source, const ModelConfig& config) {
   constexpr std::uint64_t kMostValues = std::uint64_t{16} << 20;
   const std::uint32_t in = std::min(config.embedding, 4096U);
   const auto out =
-      static_cast<std::uint32_t>(std::min(LlamaWeights::values(file), kMostValues) / in);
+      static_cast<std::uint32_t>(std::min(ModelWeights::values(source), kMostValues) / in);
   const FloatBuffer weight(std::uint64_t{out} * in, "a measurement");
   std::fill(weight.span().begin(), weight.span().end(), 0.01F);
   std::vector<float> x(in, 0.5F);
@@ -72,7 +72,7 @@ double weight_rate(const GgufFile& file, const LlamaConfig& config) {
 }
 
 /// Rows of the length that an entry's row has on average, and what becomes of them.
-void measure_attention(const LlamaConfig& config, const CpuOptions& options, std::uint32_t tokens,
+void measure_attention(const ModelConfig& config, const CpuOptions& options, std::uint32_t tokens,
                        MachineSpeed& speed) {
   constexpr std::uint32_t kBlock = RowLayout::kBlock;
   const std::uint32_t keys = std::clamp(tokens / 3 * 2 / kBlock, 1U, 128U) * kBlock;
@@ -104,7 +104,7 @@ void measure_attention(const LlamaConfig& config, const CpuOptions& options, std
                              .values = vectors.data(),
                              .output = scratch[thread].output.data(),
                              .output_stride = d};
-        block.factors.attention.scale = config.attention_scale;
+        block.factors.attention.scale = config.attention.front().scale;
         attend(block, std::span(scratch[thread].rows).first(range.values()), scratch[thread].lse);
       });
     });
@@ -128,12 +128,12 @@ void measure_attention(const LlamaConfig& config, const CpuOptions& options, std
 }
 
 /// A model is nothing without this tensor; where it is damaged, loading would say so too.
-const GgufTensor& sample_tensor(const GgufFile& file, const LlamaConfig& config) {
+const StoredTensor& sample_tensor(const TensorSource& source, const ModelConfig& config) {
   const std::uint64_t dims[] = {config.embedding, config.vocabulary};
-  return file.tensor("token_embd.weight", dims);
+  return source.tensor("token_embd.weight", dims);
 }
 
-double dequantise_rate(const GgufTensor& tensor, const CpuOptions& options) {
+double dequantise_rate(const StoredTensor& tensor, const CpuOptions& options) {
   constexpr std::uint64_t kMostValues = std::uint64_t{1} << 22;
   const std::uint64_t row = tensor.dims[0];
   const std::uint64_t rows =
@@ -148,7 +148,7 @@ double dequantise_rate(const GgufTensor& tensor, const CpuOptions& options) {
   return static_cast<double>(out.size()) / seconds_since(start);
 }
 
-double hash_rate(const GgufTensor& tensor) {
+double hash_rate(const StoredTensor& tensor) {
   const auto bytes = tensor.data.first(std::min<std::size_t>(tensor.data.size(), 1U << 22));
   return rate(static_cast<double>(bytes.size()), [&] { sha256_hex(bytes); });
 }
@@ -188,17 +188,16 @@ std::uint32_t useful_threads(const CpuOptions& options) {
 }
 
 /// Values of the weights that one token is multiplied with in all layers.
-double layer_weights(const LlamaConfig& config) {
+double layer_weights(const ModelConfig& config) {
   const double e = config.embedding;
-  const double d = config.head_size;
-  return config.layers * (e * (config.heads + 2.0 * config.kv_heads) * d + config.heads * d * e +
-                          3 * e * config.feed_forward);
+  return config.layers * (e * config.qkv_size() + 1.0 * config.heads * config.head_size * e +
+                          e * (1.0 * config.inner_size() + config.feed_forward));
 }
 
 }  // namespace
 
-MachineSpeed measure_speed(const GgufFile& file, const LlamaConfig& config, const CpuOptions& asked,
-                           std::uint32_t tokens,
+MachineSpeed measure_speed(const TensorSource& source, const ModelConfig& config,
+                           const CpuOptions& asked, std::uint32_t tokens,
                            const std::optional<std::filesystem::path>& folder) {
   MachineSpeed speed;
   CpuOptions options = asked;
@@ -206,18 +205,18 @@ MachineSpeed measure_speed(const GgufFile& file, const LlamaConfig& config, cons
   tbb::task_arena arena(static_cast<int>(options.threads));
   arena.execute([&] {
     speed.product_flops = product_rate(config, options);
-    speed.weight_bytes = weight_rate(file, config);
+    speed.weight_bytes = weight_rate(source, config);
     measure_attention(config, options, tokens, speed);
-    speed.dequantised_values = dequantise_rate(sample_tensor(file, config), options);
+    speed.dequantised_values = dequantise_rate(sample_tensor(source, config), options);
   });
-  speed.hashed_bytes = hash_rate(sample_tensor(file, config));
+  speed.hashed_bytes = hash_rate(sample_tensor(source, config));
   if (folder) measure_disk(*folder, speed);
   return speed;
 }
 
-double capture_seconds(const MachineSpeed& speed, const GgufFile& file, const LlamaConfig& config,
-                       const CpuOptions& options, const CaptureRequest& request,
-                       const TraceInfo& planned, bool record) {
+double capture_seconds(const MachineSpeed& speed, const TensorSource& source,
+                       const ModelConfig& config, const CpuOptions& options,
+                       const CaptureRequest& request, const TraceInfo& planned, bool record) {
   const double heads = 1.0 * config.layers * config.heads;
   const auto entries = [](RowRange rows) { return static_cast<double>(rows.values()); };
   const RowRange prompt{0, planned.prompt_tokens};
@@ -225,10 +224,10 @@ double capture_seconds(const MachineSpeed& speed, const GgufFile& file, const Ll
   const double head_weights = 1.0 * config.vocabulary * config.embedding;
 
   double file_bytes = 0;
-  for (const GgufTensor& tensor : file.tensors())
+  for (const StoredTensor& tensor : source.tensors())
     file_bytes += static_cast<double>(tensor.data.size());
   double total =
-      std::max(seconds(static_cast<double>(LlamaWeights::values(file)), speed.dequantised_values),
+      std::max(seconds(static_cast<double>(ModelWeights::values(source)), speed.dequantised_values),
                seconds(file_bytes, speed.hashed_bytes));
 
   total += seconds(2 * layer_weights(config) * prompt.size(), speed.product_flops) +
@@ -254,16 +253,16 @@ double capture_seconds(const MachineSpeed& speed, const GgufFile& file, const Ll
   return std::max(total, seconds(bytes, speed.disk_bytes));
 }
 
-std::uint64_t base_memory(const LlamaConfig& config, const CaptureRequest& request) {
+std::uint64_t base_memory(const ModelConfig& config, const CaptureRequest& request) {
   constexpr std::uint64_t kProgram = std::uint64_t{32} << 20;
   const std::uint64_t tokens = request.log_probabilities ? kLogitsBlock : 1;
   return kProgram + tokens * config.vocabulary * sizeof(float);
 }
 
-std::uint64_t capture_memory(const GgufFile& file, const LlamaConfig& config,
+std::uint64_t capture_memory(const TensorSource& source, const ModelConfig& config,
                              const CpuOptions& options, const CaptureRequest& request,
                              const TraceInfo& planned, bool record) {
-  return base_memory(config, request) + LlamaWeights::values(file) * sizeof(float) +
+  return base_memory(config, request) + ModelWeights::values(source) * sizeof(float) +
          CpuModel::working_bytes(config, options, planned.tokens) +
          (record ? Recorder::buffer_bytes(planned) : 0);
 }

@@ -35,21 +35,21 @@ struct MachineSpeed {
 
 /// Times small pieces of the work itself, about 0.1 s in all: the program's own products, attention
 /// and encoders on sizes like those of the run, and a file of 8 MB in `folder` where it is given.
-MachineSpeed measure_speed(const GgufFile& file, const LlamaConfig& config,
+MachineSpeed measure_speed(const TensorSource& source, const ModelConfig& config,
                            const CpuOptions& options, std::uint32_t tokens,
                            const std::optional<std::filesystem::path>& folder);
 
 /// Seconds from the loading of the weights to the synced trace, of which `planned` tells the
 /// tokens, also where nothing is recorded. Files that must come from a disk first take longer.
-double capture_seconds(const MachineSpeed& speed, const GgufFile& file, const LlamaConfig& config,
-                       const CpuOptions& options, const CaptureRequest& request,
-                       const TraceInfo& planned, bool record);
+double capture_seconds(const MachineSpeed& speed, const TensorSource& source,
+                       const ModelConfig& config, const CpuOptions& options,
+                       const CaptureRequest& request, const TraceInfo& planned, bool record);
 
 /// What any run takes: the program, and logits on the host.
-std::uint64_t base_memory(const LlamaConfig& config, const CaptureRequest& request);
+std::uint64_t base_memory(const ModelConfig& config, const CaptureRequest& request);
 
 /// Memory that a run takes beside the files that the system keeps in memory.
-std::uint64_t capture_memory(const GgufFile& file, const LlamaConfig& config,
+std::uint64_t capture_memory(const TensorSource& source, const ModelConfig& config,
                              const CpuOptions& options, const CaptureRequest& request,
                              const TraceInfo& planned, bool record);
 

@@ -5,7 +5,6 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <type_traits>
 #include <utility>
 
@@ -75,35 +74,31 @@ std::optional<std::uint64_t> checked_product(std::uint64_t a, std::uint64_t b) {
   return product;
 }
 
-std::string dims_text(std::span<const std::uint64_t> dims) {
-  std::string out = "{";
-  for (const std::uint64_t dim : dims) {
-    if (out.size() > 1) out += ", ";
-    out += std::to_string(dim);
-  }
-  return out + "}";
-}
-
 }  // namespace
-
-std::uint64_t GgufTensor::values() const {
-  return std::accumulate(dims.begin(), dims.end(), std::uint64_t{1}, std::multiplies<>());
-}
 
 struct GgufFile::State {
   std::filesystem::path path;
   MappedFile file;
   std::map<std::string_view, Value> metadata;  // keys lie in the mapped file
-  std::vector<GgufTensor> tensors;
+  std::vector<StoredTensor> tensors;
   std::map<std::string, std::size_t, std::less<>> tensor_index;
 
-  explicit State(const std::filesystem::path& where) : path(where), file(where) {
+  std::vector<std::unique_ptr<State>> later_parts;  // of a split model, only in its first part
+
+  /// `number`: which part of a split model is expected here; the first, or a whole model, is 0.
+  explicit State(const std::filesystem::path& where, std::uint64_t number = 0)
+      : path(where), file(where) {
     GgufCursor cursor(path, file.bytes(), 0, "header");
     const auto [tensor_count, value_count] = read_header(cursor);
     read_metadata(cursor, value_count);
-    refuse_shards();
+    if (const std::uint64_t found = unsigned_or("split.no", 0); found != number)
+      fail("is part " + std::to_string(found + 1) + " of " +
+           std::to_string(unsigned_or("split.count", 1)) + " of a split model where part " +
+           std::to_string(number + 1) + " is expected; " +
+           (number == 0 ? "give the first part" : "give parts of one model under their own names"));
     const std::vector<std::uint64_t> offsets = read_tensor_table(cursor, tensor_count);
     place_tensors(cursor, offsets);
+    if (number == 0) open_later_parts();
   }
 
   [[noreturn]] void fail(const std::string& what) const {
@@ -158,12 +153,47 @@ struct GgufFile::State {
     }
   }
 
-  void refuse_shards() const {
-    const std::uint64_t parts = unsigned_or("split.count", 1);
-    if (parts > 1) {
-      fail("is part " + std::to_string(unsigned_or("split.no", 0) + 1) + " of " +
-           std::to_string(parts) + " of a split model; join them with llama-gguf-split --merge");
+  /// Part `number` of `count` lies beside the first: NAME-00002-of-00003.gguf.
+  std::filesystem::path part_path(std::uint64_t number, std::uint64_t count) const {
+    const auto digits = [](std::uint64_t value) {
+      const std::string text = std::to_string(value);
+      return std::string(5 - std::min<std::size_t>(text.size(), 5), '0') + text;
+    };
+    const auto ending = [&](std::uint64_t at) {
+      return "-" + digits(at + 1) + "-of-" + digits(count) + ".gguf";
+    };
+    const std::string name = path.filename().string();
+    if (!name.ends_with(ending(0)))
+      fail("is the first of " + std::to_string(count) +
+           " parts of a split model, so its name must end in " + ending(0) +
+           " for the others to be found; give it its own name back");
+    return path.parent_path() / (name.substr(0, name.size() - ending(0).size()) + ending(number));
+  }
+
+  void open_later_parts() {
+    constexpr std::uint64_t kMostParts = 99999;  // five digits
+    const std::uint64_t count = unsigned_or("split.count", 1);
+    if (count > kMostParts)
+      fail("metadata 'split.count' is " + std::to_string(count) + "; " + kDamaged);
+    for (std::uint64_t number = 1; number < count; ++number) {
+      const State& part =
+          *later_parts.emplace_back(std::make_unique<State>(part_path(number, count), number));
+      if (part.unsigned_or("split.count", 1) != count)
+        part.fail("says that its model has " + std::to_string(part.unsigned_or("split.count", 1)) +
+                  " parts where the first says " + std::to_string(count) +
+                  "; give parts of one model");
+      for (const StoredTensor& tensor : part.tensors) {
+        if (!tensor_index.emplace(tensor.name, tensors.size()).second)
+          part.fail("tensor " + in_quotes(tensor.name) +
+                    " is in an earlier part too; give parts of one model");
+        tensors.push_back(tensor);
+      }
     }
+    if (const auto all = find_unsigned("split.tensors.count"); count > 1 && all != tensors.size())
+      fail("metadata 'split.tensors.count' is " +
+           (all ? std::to_string(*all) : std::string("missing")) + " but its " +
+           std::to_string(count) + " parts hold " + std::to_string(tensors.size()) + " tensors; " +
+           kDamaged);
   }
 
   // Fills `tensors` but for their data; returns where each one's data starts in the data section.
@@ -173,7 +203,7 @@ struct GgufFile::State {
     tensors.reserve(count);
     for (std::uint64_t i = 0; i < count; ++i) {
       cursor.set_place("tensor " + std::to_string(i));
-      GgufTensor tensor;
+      StoredTensor tensor;
       tensor.name = cursor.string(kLongestTensorName);
       cursor.set_place("tensor " + in_quotes(tensor.name));
       const auto dim_count = cursor.number<std::uint32_t>();
@@ -210,7 +240,7 @@ struct GgufFile::State {
     }
     const auto data = file.bytes().subspan(cursor.at() + padding);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      GgufTensor& tensor = tensors[i];
+      StoredTensor& tensor = tensors[i];
       const std::uint64_t bytes = stored_bytes(tensor);
       if (offsets[i] % alignment != 0) {
         fail("tensor " + in_quotes(tensor.name) + " starts at data byte " +
@@ -228,7 +258,7 @@ struct GgufFile::State {
   }
 
   // Bytes of a tensor's data; 0 where its type is unknown (it can be listed but not used).
-  std::uint64_t stored_bytes(const GgufTensor& tensor) const {
+  std::uint64_t stored_bytes(const StoredTensor& tensor) const {
     std::optional<std::uint64_t> values = 1;
     for (const std::uint64_t dim : tensor.dims) {
       values = checked_product(*values, dim);
@@ -254,15 +284,15 @@ struct GgufFile::State {
 
   // A wrong offset mostly points into another tensor; nothing else would notice it.
   void refuse_overlaps() const {
-    std::vector<const GgufTensor*> order;
-    for (const GgufTensor& tensor : tensors) {
+    std::vector<const StoredTensor*> order;
+    for (const StoredTensor& tensor : tensors) {
       if (!tensor.data.empty()) order.push_back(&tensor);
     }
-    std::sort(order.begin(), order.end(), [](const GgufTensor* a, const GgufTensor* b) {
+    std::sort(order.begin(), order.end(), [](const StoredTensor* a, const StoredTensor* b) {
       return a->data.data() < b->data.data();
     });
     for (std::size_t i = 1; i < order.size(); ++i) {
-      const GgufTensor& before = *order[i - 1];
+      const StoredTensor& before = *order[i - 1];
       if (before.data.data() + before.data.size() > order[i]->data.data()) {
         fail("the data of tensors " + in_quotes(before.name) + " and " + in_quotes(order[i]->name) +
              " overlap; " + kDamaged);
@@ -333,6 +363,12 @@ GgufFile& GgufFile::operator=(GgufFile&&) noexcept = default;
 
 const std::filesystem::path& GgufFile::path() const {
   return state_->path;
+}
+
+std::vector<std::filesystem::path> GgufFile::files() const {
+  std::vector<std::filesystem::path> files = {state_->path};
+  for (const auto& part : state_->later_parts) files.push_back(part->path);
+  return files;
 }
 
 std::optional<std::uint64_t> GgufFile::find_unsigned(std::string_view key) const {
@@ -429,18 +465,18 @@ std::string GgufFile::get_string(std::string_view key) const {
   state_->missing_key(key);
 }
 
-std::span<const GgufTensor> GgufFile::tensors() const {
+std::span<const StoredTensor> GgufFile::tensors() const {
   return state_->tensors;
 }
 
-const GgufTensor* GgufFile::find_tensor(std::string_view name) const {
+const StoredTensor* GgufFile::find_tensor(std::string_view name) const {
   const auto found = state_->tensor_index.find(name);
   return found == state_->tensor_index.end() ? nullptr : &state_->tensors[found->second];
 }
 
-const GgufTensor& GgufFile::tensor(std::string_view name,
-                                   std::span<const std::uint64_t> dims) const {
-  const GgufTensor* found = find_tensor(name);
+const StoredTensor& GgufFile::tensor(std::string_view name,
+                                     std::span<const std::uint64_t> dims) const {
+  const StoredTensor* found = find_tensor(name);
   if (found == nullptr) {
     state_->fail("has no tensor " + in_quotes(name) +
                  "; give a complete model of this architecture");

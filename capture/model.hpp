@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "capture/attention.hpp"
-#include "capture/llama_config.hpp"
+#include "capture/model_config.hpp"
 #include "traces/errors.hpp"
 #include "traces/run_control.hpp"
 #include "traces/trace_writer.hpp"
@@ -58,7 +58,7 @@ class AttentionSink {
 class Model {
  public:
   virtual ~Model() = default;
-  virtual const LlamaConfig& config() const = 0;
+  virtual const ModelConfig& config() const = 0;
   /// Forgets all tokens and makes room for `capacity` of them, whose rows will go to `sink` unless
   /// it is null. Throws std::invalid_argument where there is no room.
   virtual void start(std::uint32_t capacity, AttentionSink* sink) = 0;
@@ -75,11 +75,20 @@ class Model {
 };
 
 /// Throws std::invalid_argument unless forward() can take `ids` where it has room for `room`.
-void check_ids(const LlamaConfig& config, std::span<const std::uint32_t> ids, std::uint32_t room);
+void check_ids(const ModelConfig& config, std::span<const std::uint32_t> ids, std::uint32_t room);
 
 /// Throws std::invalid_argument unless these are logits of a forward() of `tokens`.
-void check_logits(const LlamaConfig& config, std::uint32_t first, std::uint32_t count,
+void check_logits(const ModelConfig& config, std::uint32_t first, std::uint32_t count,
                   std::uint32_t tokens, std::size_t size);
+
+/// Throws std::invalid_argument unless a run of so many tokens is one that the model has positions
+/// for.
+void check_capacity(const ModelConfig& config, std::uint32_t capacity);
+
+/// Factor on embeddings.
+float embedding_scale(const ModelConfig& config);
+/// Brings logits as the head gives them to what they mean.
+void cap_logits(const ModelConfig& config, std::span<float> logits);
 
 /// What forward() throws where a row from `row` on is not finite.
 InputError scores_not_finite(const std::string& model_path, std::uint32_t layer, std::uint32_t head,

@@ -1,11 +1,11 @@
-// Rotary position embedding, "normal" kind (adjacent pairs).
+// Rotary position embedding.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "capture/llama_config.hpp"
+#include "capture/model_config.hpp"
 
 namespace kvreplay {
 
@@ -22,6 +22,7 @@ class RopeTable {
 
  private:
   std::uint32_t pairs_ = 0;
+  RopePairs kind_ = RopePairs::adjacent;
   std::vector<float> turns_;
 };
 

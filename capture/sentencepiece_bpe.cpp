@@ -47,25 +47,37 @@ std::optional<unsigned char> byte_of(std::string_view text) {
 
 SentencePieceBpe::SentencePieceBpe(Vocabulary given, std::span<const float> scores,
                                    bool add_space_prefix)
-    : VocabularyTokenizer(std::move(given)), add_space_prefix_(add_space_prefix) {
-  const auto& file = vocabulary().file;
+    : VocabularyTokenizer(std::move(given)),
+      prefix_(add_space_prefix ? SpacePrefix::always : SpacePrefix::never) {
+  const std::string keys = vocabulary().file + ": " + vocabulary().keys;
   const auto& tokens = vocabulary().tokens;
-  const auto& kinds = vocabulary().kinds;
   if (scores.size() != tokens.size())
-    throw InputError(file + ": tokenizer.ggml.scores has " + std::to_string(scores.size()) +
-                     " entries for " + std::to_string(tokens.size()) + " tokens");
+    throw InputError(keys + "scores has " + std::to_string(scores.size()) + " entries for " +
+                     std::to_string(tokens.size()) + " tokens");
   for (std::size_t id = 0; id < scores.size(); ++id)
     if (std::isnan(scores[id]))
-      throw InputError(file + ": tokenizer.ggml.scores[" + std::to_string(id) +
-                       "] is not a number");
-  for (std::size_t id = 0; id < tokens.size(); ++id)
-    if (kinds[id] == TokenKind::normal) pieces_[id] = with_plain_spaces(tokens[id]);
+      throw InputError(keys + "scores[" + std::to_string(id) + "] is not a number");
+  set_pieces();
   set_byte_tokens();
   set_merges(scores);
 }
 
+SentencePieceBpe::SentencePieceBpe(Vocabulary given, std::span<const std::string> merges,
+                                   SpacePrefix prefix)
+    : VocabularyTokenizer(std::move(given)), prefix_(prefix) {
+  set_pieces();
+  set_byte_tokens();
+  set_merges(merges);
+}
+
+void SentencePieceBpe::set_pieces() {
+  const auto& tokens = vocabulary().tokens;
+  for (std::size_t id = 0; id < tokens.size(); ++id)
+    if (vocabulary().kinds[id] == TokenKind::normal) pieces_[id] = with_plain_spaces(tokens[id]);
+}
+
 void SentencePieceBpe::set_byte_tokens() {
-  const auto& file = vocabulary().file;
+  const std::string keys = vocabulary().file + ": " + vocabulary().keys;
   const auto& tokens = vocabulary().tokens;
   const auto& kinds = vocabulary().kinds;
   std::array<bool, 256> found{};
@@ -73,19 +85,18 @@ void SentencePieceBpe::set_byte_tokens() {
     if (kinds[id] != TokenKind::byte) continue;
     const auto byte = byte_of(tokens[id]);
     if (!byte)
-      throw InputError(file + ": tokenizer.ggml.tokens[" + std::to_string(id) + "] " +
-                       in_quotes(tokens[id]) +
+      throw InputError(keys + "tokens[" + std::to_string(id) + "] " + in_quotes(tokens[id]) +
                        " has the type of a byte token but is not <0x00> to <0xFF>");
     if (found[*byte])
-      throw InputError(file + ": tokenizer.ggml.tokens[" + std::to_string(id) + "] " +
-                       in_quotes(tokens[id]) + " is a second token for its byte");
+      throw InputError(keys + "tokens[" + std::to_string(id) + "] " + in_quotes(tokens[id]) +
+                       " is a second token for its byte");
     found[*byte] = true;
     byte_ids_[*byte] = id;
     pieces_[id] = std::string(1, static_cast<char>(*byte));
   }
   const auto* missing = std::find(found.begin(), found.end(), false);
   if (missing != found.end())
-    throw InputError(file + ": tokenizer.ggml.tokens has no byte token for the byte " +
+    throw InputError(keys + "tokens has no byte token for the byte " +
                      std::to_string(missing - found.begin()) + " (of type 6, <0x00> to <0xFF>)");
 }
 
@@ -134,6 +145,44 @@ void SentencePieceBpe::set_merges(std::span<const float> scores) {
   }
 }
 
+void SentencePieceBpe::set_merges(std::span<const std::string> merges) {
+  const auto& tokens = vocabulary().tokens;
+  std::unordered_map<std::string_view, std::uint32_t> ids;
+  for (std::uint32_t id = 0; id < tokens.size(); ++id) {
+    if (tokens[id].empty() || vocabulary().kinds[id] == TokenKind::byte) continue;
+    ids.emplace(tokens[id], id);
+    if (const auto character = character_at(tokens[id], 0); character.length == tokens[id].size())
+      characters_.emplace(character.code, id);
+  }
+  merges_.reserve(merges.size());
+  for (std::uint32_t rank = 0; rank < merges.size(); ++rank) {
+    const std::string_view merge = merges[rank];
+    const auto fail = [&](const std::string& what) {
+      throw InputError(vocabulary().file + ": " + vocabulary().keys + "merges[" +
+                       std::to_string(rank) + "] " + in_quotes(merge) + " " + what);
+    };
+    const auto space = merge.find(' ');
+    if (space == std::string::npos || merge.find(' ', space + 1) != std::string::npos)
+      fail("is not two tokens with one space between them");
+    const auto id_of = [&](std::string_view token) {
+      const auto found = ids.find(token);
+      if (found == ids.end()) fail("needs " + in_quotes(token) + ", which is no token");
+      return found->second;
+    };
+    const std::string_view left = merge.substr(0, space);
+    const std::string_view right = merge.substr(space + 1);
+    const std::uint32_t whole = id_of(std::string(left) + std::string(right));
+    if (!merges_.add(id_of(left), id_of(right), {rank, whole})) fail("repeats an earlier one");
+    char32_t last = 0;
+    for (std::size_t at = 0; at < left.size();) {
+      const auto character = character_at(left, at);
+      last = character.code;
+      at += character.length;
+    }
+    neighbours_.insert(pair_of(last, character_at(right, 0).code));
+  }
+}
+
 std::unique_ptr<SentencePieceBpe> SentencePieceBpe::from_gguf(const GgufFile& file) {
   const auto scores = file.find_reals("tokenizer.ggml.scores");
   if (!scores)
@@ -148,7 +197,7 @@ void SentencePieceBpe::append_bytes(std::string_view bytes, std::vector<std::uin
   for (const char byte : bytes) ids.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
 }
 
-void SentencePieceBpe::encode_text(std::string_view text, std::size_t most,
+void SentencePieceBpe::encode_text(std::string_view text, bool at_start, std::size_t most,
                                    std::vector<std::uint32_t>& ids,
                                    const RunControl& control) const {
   Merger merger(merges_, control);
@@ -174,7 +223,10 @@ void SentencePieceBpe::encode_text(std::string_view text, std::size_t most,
     else
       append_bytes(bytes, symbols);  // byte tokens join nothing
   };
-  if (add_space_prefix_) append(kVisibleSpaceCode, kVisibleSpace);
+  const bool spaced = text.starts_with(' ') || text.starts_with(kVisibleSpace);
+  if (prefix_ == SpacePrefix::always || (prefix_ == SpacePrefix::unless_spaced && !spaced) ||
+      (prefix_ == SpacePrefix::first_unless_spaced && at_start && !spaced))
+    append(kVisibleSpaceCode, kVisibleSpace);
   std::size_t characters = 0;
   for (std::size_t at = 0; at < text.size() && ids.size() < most;) {
     if (++characters % kPollBytes == 0) control.throw_if_stopped();

@@ -52,21 +52,21 @@ Vocabulary Vocabulary::from_gguf(const GgufFile& file, bool add_bos_by_default) 
 VocabularyTokenizer::VocabularyTokenizer(Vocabulary vocabulary)
     : pieces_(vocabulary.tokens), vocabulary_(std::move(vocabulary)) {
   const auto& file = vocabulary_.file;
+  const auto& keys = vocabulary_.keys;
   const auto& tokens = vocabulary_.tokens;
   const auto& kinds = vocabulary_.kinds;
-  if (tokens.empty()) throw InputError(file + ": tokenizer.ggml.tokens is empty");
+  if (tokens.empty()) throw InputError(file + ": " + keys + "tokens is empty");
   if (tokens.size() > std::numeric_limits<std::int32_t>::max())
-    throw InputError(file + ": tokenizer.ggml.tokens has " + std::to_string(tokens.size()) +
+    throw InputError(file + ": " + keys + "tokens has " + std::to_string(tokens.size()) +
                      " tokens, too many for 31-bit ids");
   if (kinds.size() != tokens.size())
-    throw InputError(file + ": tokenizer.ggml.token_type has " + std::to_string(kinds.size()) +
+    throw InputError(file + ": " + keys + "token_type has " + std::to_string(kinds.size()) +
                      " entries for " + std::to_string(tokens.size()) + " tokens");
   if (vocabulary_.add_bos && !vocabulary_.bos)
-    throw InputError(file +
-                     ": a BOS token is to be added but tokenizer.ggml.bos_token_id is missing");
+    throw InputError(file + ": a BOS token is to be added but " + keys + "bos_token_id is missing");
   if (vocabulary_.add_eos && !vocabulary_.eos)
-    throw InputError(
-        file + ": tokenizer.ggml.add_eos_token is true but tokenizer.ggml.eos_token_id is missing");
+    throw InputError(file + ": an EOS token is to be added but " + keys +
+                     "eos_token_id is missing");
 
   std::unordered_map<std::string_view, std::size_t> seen;
   seen.reserve(tokens.size());
@@ -74,7 +74,7 @@ VocabularyTokenizer::VocabularyTokenizer(Vocabulary vocabulary)
     if (tokens[id].empty()) continue;  // a hole, never produced
     const auto [first, fresh] = seen.emplace(tokens[id], id);
     if (!fresh)
-      throw InputError(file + ": tokenizer.ggml.tokens[" + std::to_string(id) + "] repeats token " +
+      throw InputError(file + ": " + keys + "tokens[" + std::to_string(id) + "] repeats token " +
                        std::to_string(first->second));
     const bool special = kinds[id] == TokenKind::control || kinds[id] == TokenKind::user_defined ||
                          kinds[id] == TokenKind::unknown;
@@ -107,7 +107,7 @@ std::vector<std::uint32_t> VocabularyTokenizer::encode_first(std::size_t most,
     while (at < text.size() && !(special = special_at(text, at))) {
       if (++at % kPollBytes == 0) control.throw_if_stopped();
     }
-    if (at > plain) encode_text(text.substr(plain, at - plain), most, ids, control);
+    if (at > plain) encode_text(text.substr(plain, at - plain), plain == 0, most, ids, control);
     if (special) {
       ids.push_back(*special);
       at += vocabulary_.tokens[*special].size();

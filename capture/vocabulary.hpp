@@ -1,4 +1,4 @@
-// What all tokenizers of a GGUF file share: the tokens, and cutting special ones out of text.
+// What all tokenizers of model files share: the tokens, and cutting special ones out of text.
 #pragma once
 
 #include <array>
@@ -23,7 +23,8 @@ enum class TokenKind : std::uint8_t {
 };
 
 struct Vocabulary {
-  std::string file;  ///< for messages
+  std::string file;  ///< for messages, as `keys`, which the names of the file's keys begin with
+  std::string keys = "tokenizer.ggml.";
   std::vector<std::string> tokens;
   std::vector<TokenKind> kinds;  ///< one per token
   std::optional<std::uint32_t> bos;
@@ -54,8 +55,9 @@ class VocabularyTokenizer : public Tokenizer {
   const Vocabulary& vocabulary() const { return vocabulary_; }
   /// Appends the ids of text that has no special tokens in it; never empty. May end, with all ids
   /// so far right, once there are `most`.
-  virtual void encode_text(std::string_view text, std::size_t most, std::vector<std::uint32_t>& ids,
-                           const RunControl& control) const = 0;
+  /// `at_start`: nothing was before it.
+  virtual void encode_text(std::string_view text, bool at_start, std::size_t most,
+                           std::vector<std::uint32_t>& ids, const RunControl& control) const = 0;
 
   /// The bytes each token stands for: at first its text; the derived class sets the others.
   std::vector<std::string> pieces_;

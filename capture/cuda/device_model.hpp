@@ -1,4 +1,4 @@
-// The Llama architecture in fp32 on a device, written over a small set of operations, so that one
+// A model in fp32 on a device, written over a small set of operations, so that one
 // source runs on a GPU (CudaDevice) and, in tests, on the CPU. A Device has
 //
 //   Memory<T>                  an array of its memory: data()
@@ -24,15 +24,17 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "capture/cuda/attention.hpp"
 #include "capture/cuda/elementwise.hpp"
+#include "capture/cuda/layer_norm.hpp"
 #include "capture/cuda/memory_plan.hpp"
 #include "capture/cuda/rms_norm.hpp"
 #include "capture/cuda/row_ring.hpp"
-#include "capture/llama_weights.hpp"
 #include "capture/model.hpp"
+#include "capture/model_weights.hpp"
 #include "capture/rope.hpp"
 
 namespace kvreplay::cuda {
@@ -41,33 +43,29 @@ template <class Device>
 class DeviceModel final : public Model {
  public:
   /// Loads the weights onto the device, of whose memory a run uses at most `limit` bytes. Throws as
-  /// read_llama_config and LlamaWeights do, and std::invalid_argument where the device does not do.
-  DeviceModel(const GgufFile& file, const LlamaConfig& config, std::shared_ptr<Device> device,
+  /// ModelWeights does, and std::invalid_argument where the device does not do.
+  DeviceModel(const TensorSource& source, const ModelConfig& config, std::shared_ptr<Device> device,
               std::uint64_t limit)
-      : path_(file.path().string()), config_(config), device_(std::move(device)), limit_(limit) {
+      : path_(source.path().string()), config_(config), device_(std::move(device)), limit_(limit) {
     if (config.head_size > kLargestHead)
       throw std::invalid_argument(path_ + ": heads of " + std::to_string(config.head_size) +
                                   " values are more than the " + std::to_string(kLargestHead) +
                                   " that a device attends with; use the CPU");
-    weight_bytes_ = LlamaWeights::values(file) * sizeof(float);
-    const LlamaWeights weights(file, config);
+    weight_bytes_ = ModelWeights::values(source) * sizeof(float);
+    const ModelWeights weights(source, config);
     weights_ = floats(weights.all().size());
     device_->upload(weights_.data(), std::as_bytes(weights.all()));
     tensors_ = weights.copied_to(weights_.data());
-    shape_.heads = config.heads;
-    shape_.kv_heads = config.kv_heads;
-    shape_.head_size = config.head_size;
-    shape_.scale = static_cast<float>(config.attention_scale);
   }
 
-  const LlamaConfig& config() const override { return config_; }
+  const ModelConfig& config() const override { return config_; }
   std::uint32_t position() const override { return position_; }
   std::uint32_t chunk() const override { return memory_.chunk; }
   /// What the run that was started takes.
   const MemoryPlan& memory() const { return memory_; }
 
   void start(std::uint32_t capacity, AttentionSink* sink) override {
-    if (capacity == 0) throw std::invalid_argument("a run needs room for at least one token");
+    check_capacity(config_, capacity);
     const TraceInfo* plan = sink == nullptr ? nullptr : &sink->plan();
     free_buffers();
     memory_ = plan_memory(config_, weight_bytes_, capacity, plan, limit_);
@@ -76,7 +74,7 @@ class DeviceModel final : public Model {
     recorded_layers_.assign(config_.layers, false);
     if (plan != nullptr) {
       for (const std::uint32_t layer : plan->layers) recorded_layers_.at(layer) = true;
-      ring_ = std::make_shared<RowRing<Device>>(device_, shape_, *plan, memory_);
+      ring_ = std::make_shared<RowRing<Device>>(device_, shape(0), *plan, memory_);
     }
     allocate_buffers();
     position_ = 0;
@@ -112,6 +110,7 @@ class DeviceModel final : public Model {
                      reinterpret_cast<const std::byte*>(logits_.data()), part.size_bytes())
           .wait();
     }
+    cap_logits(config_, out);
   }
 
  private:
@@ -123,8 +122,8 @@ class DeviceModel final : public Model {
 
   void free_buffers() {
     ring_.reset();
-    for (Memory<float>* buffer : {&cache_, &turns_, &hidden_, &normed_, &qkv_, &mixed_, &gated_,
-                                  &lse_parts_, &lse_, &partial_, &logits_})
+    for (Memory<float>* buffer : {&cache_, &turns_, &window_turns_, &hidden_, &normed_, &qkv_,
+                                  &mixed_, &gated_, &lse_parts_, &lse_, &partial_, &logits_})
       *buffer = {};
     ids_ = {};
     capacity_ = position_ = last_tokens_ = 0;
@@ -136,15 +135,14 @@ class DeviceModel final : public Model {
     const std::uint64_t heads = config_.heads;
     const std::uint64_t chunk = memory_.chunk;
     cache_ = floats(config_.layers * config_.kv_heads * 2 * kv_stride());
-    const RopeTable table(config_.rope, capacity_);
-    turns_ = floats(table.turns().size());
-    device_->upload(turns_.data(), std::as_bytes(table.turns()));
+    turns_ = upload_turns(config_.rope);
+    if (config_.window_rope) window_turns_ = upload_turns(*config_.window_rope);
     ids_ = device_->template allocate<std::uint32_t>(chunk);
     hidden_ = floats(chunk * config_.embedding);
     normed_ = floats(chunk * config_.embedding);
-    qkv_ = floats(chunk * qkv_stride());
+    qkv_ = floats(chunk * config_.qkv_size());
     mixed_ = floats(chunk * heads * d);
-    gated_ = floats(chunk * 2 * config_.feed_forward);
+    gated_ = floats(chunk * config_.inner_size());
     lse_parts_ = floats(2 * heads * chunk);
     lse_ = floats(config_.layers * heads * chunk);
     lse_on_host_ = device_->host_memory(config_.layers * heads * chunk * sizeof(float));
@@ -152,10 +150,26 @@ class DeviceModel final : public Model {
     logits_ = floats(std::min<std::uint64_t>(chunk, kLogitsTokens) * config_.vocabulary);
   }
 
-  std::uint64_t kv_stride() const { return std::uint64_t{capacity_} * config_.head_size; }
-  std::uint64_t qkv_stride() const {
-    return std::uint64_t{config_.heads + 2 * config_.kv_heads} * config_.head_size;
+  Memory<float> upload_turns(const RopeConfig& rope) {
+    const RopeTable table(rope, capacity_);
+    Memory<float> turns = floats(table.turns().size());
+    device_->upload(turns.data(), std::as_bytes(table.turns()));
+    return turns;
   }
+
+  AttentionShape shape(std::uint32_t layer) const {
+    const LayerAttention& attention = config_.attention[layer];
+    AttentionShape shape;
+    shape.heads = config_.heads;
+    shape.kv_heads = config_.kv_heads;
+    shape.head_size = config_.head_size;
+    shape.window = attention.window;
+    shape.scale = static_cast<float>(attention.scale);
+    shape.softcap = static_cast<float>(attention.softcap);
+    return shape;
+  }
+
+  std::uint64_t kv_stride() const { return std::uint64_t{capacity_} * config_.head_size; }
   /// [KV head][K, V][capacity][d] of a layer.
   float* cache(std::uint32_t layer) const {
     return cache_.data() + std::uint64_t{layer} * config_.kv_heads * 2 * kv_stride();
@@ -172,77 +186,159 @@ class DeviceModel final : public Model {
     gather.size = config_.embedding;
     gather.to = hidden_.data();
     device_->launch(gather);
+    const Structure& structure = config_.structure;
+    const bool learned = structure.positions == Positions::learned;
+    if (!structure.scaled_embedding && !learned) return;
+    const float* positions = tensors_.positions.data;
+    if (learned) positions += std::uint64_t{position_} * config_.embedding;
+    add_rows({hidden_.data(), config_.embedding}, config_.embedding, gather.chosen, positions,
+             config_.embedding, embedding_scale(config_));
   }
 
   void run_layer(std::uint32_t index, std::uint32_t tokens) {
-    const LlamaLayer& layer = tensors_.layers[index];
-    const std::uint64_t f = config_.feed_forward;
-    const Activations hidden{hidden_.data(), config_.embedding};
+    const LayerTensors& layer = tensors_.layers[index];
     const Activations normed{normed_.data(), config_.embedding};
-    const Activations gated{gated_.data(), 2 * f};
+    const Activations qkv{qkv_.data(), config_.qkv_size()};
 
     normalise(hidden_.data(), tokens, layer.attention_norm);
-    device_->multiply(layer.qkv, normed, tokens, {qkv_.data(), qkv_stride()}, Store::assign);
+    device_->multiply(layer.qkv.weight, normed, tokens, qkv, Store::assign);
+    add_bias(layer.qkv, tokens, qkv);
     place_queries_and_keys(index, tokens);
     const AttendedRows attended = attend(index, tokens);
     if (recorded_layers_[index]) ring_->record(attended, *sink_);
-    device_->multiply(layer.attention_out, {mixed_.data(), layer.attention_out.in}, tokens, hidden,
-                      Store::add);
 
-    normalise(hidden_.data(), tokens, layer.feed_forward_norm);
-    device_->multiply(layer.gate_up, normed, tokens, gated, Store::assign);
-    SwiGlu gate;
-    gate.gates = gated_.data();
-    gate.tokens = tokens;
-    gate.size = config_.feed_forward;
-    device_->launch(gate);
-    device_->multiply(layer.down, gated, tokens, hidden, Store::add);
+    // Both parts of a parallel residual see what the layer was given.
+    const bool parallel = config_.structure.parallel_residual;
+    if (parallel) normalise(hidden_.data(), tokens, layer.feed_forward_norm);
+    add_to_hidden(layer.attention_out, {mixed_.data(), layer.attention_out.weight.in},
+                  layer.post_attention_norm, tokens);
+    if (!parallel) normalise(hidden_.data(), tokens, layer.feed_forward_norm);
+    feed_forward(layer, tokens);
   }
 
-  void normalise(const float* from, std::uint32_t tokens, const float* gain) {
+  /// From normed_ on.
+  void feed_forward(const LayerTensors& layer, std::uint32_t tokens) {
+    const Activations gated{gated_.data(), config_.inner_size()};
+    device_->multiply(layer.up.weight, {normed_.data(), config_.embedding}, tokens, gated,
+                      Store::assign);
+    add_bias(layer.up, tokens, gated);
+    Activate inner;
+    inner.activation = config_.structure.activation;
+    inner.gated = config_.structure.gated;
+    inner.values = gated_.data();
+    inner.tokens = tokens;
+    inner.size = config_.feed_forward;
+    device_->launch(inner);
+    add_to_hidden(layer.down, gated, layer.post_feed_forward_norm, tokens);
+  }
+
+  /// hidden += what the layer's part gives of `x`, normalised first where the layer has `norm`.
+  void add_to_hidden(const LinearTensors& linear, Activations x, const NormTensors& norm,
+                     std::uint32_t tokens) {
+    const Activations hidden{hidden_.data(), config_.embedding};
+    if (norm.gain == nullptr) {
+      device_->multiply(linear.weight, x, tokens, hidden, Store::add);
+      add_bias(linear, tokens, hidden);
+      return;
+    }
+    const Activations normed{normed_.data(), config_.embedding};
+    device_->multiply(linear.weight, x, tokens, normed, Store::assign);
+    add_bias(linear, tokens, normed);
+    normalise(normed_.data(), tokens, norm);
+    add_rows(hidden, config_.embedding, tokens, normed_.data(), config_.embedding);
+  }
+
+  void add_bias(const LinearTensors& linear, std::uint32_t tokens, Activations y) {
+    if (linear.bias != nullptr) add_rows(y, linear.weight.out, tokens, linear.bias, 0);
+  }
+
+  void add_rows(Activations to, std::uint32_t size, std::uint32_t tokens, const float* rows,
+                std::uint64_t row_stride, float scale = 1) {
+    AddRows add;
+    add.to = to.data;
+    add.to_stride = to.stride;
+    add.scale = scale;
+    add.rows = rows;
+    add.row_stride = row_stride;
+    add.tokens = tokens;
+    add.size = size;
+    device_->launch(add);
+  }
+
+  /// Tokens [embedding] from `from` into normed_; they may be the same.
+  void normalise(const float* from, std::uint32_t tokens, const NormTensors& tensors) {
+    const auto launch = [&](auto norm) {
+      norm.from = from;
+      norm.to = normed_.data();
+      norm.gain = tensors.gain;
+      norm.tokens = tokens;
+      norm.size = config_.embedding;
+      norm.epsilon = config_.epsilon;
+      if constexpr (std::is_same_v<decltype(norm), LayerNorm>)
+        norm.bias = tensors.bias;
+      else
+        norm.stride = config_.embedding;
+      device_->launch(norm);
+    };
+    if (config_.structure.norm == NormKind::layer)
+      launch(LayerNorm());
+    else
+      launch(RmsNorm());
+  }
+
+  /// Each of the heads of Q, or of K, in place.
+  void normalise_heads(std::uint32_t first_head, std::uint32_t heads, const float* gain,
+                       std::uint32_t tokens) {
     RmsNorm norm;
-    norm.from = from;
-    norm.to = normed_.data();
+    norm.from = norm.to = qkv_.data() + std::uint64_t{first_head} * config_.head_size;
+    norm.stride = config_.qkv_size();
     norm.gain = gain;
     norm.tokens = tokens;
-    norm.size = config_.embedding;
-    norm.epsilon = config_.rms_epsilon;
+    norm.heads = heads;
+    norm.size = config_.head_size;
+    norm.epsilon = config_.epsilon;
     device_->launch(norm);
   }
 
   /// Turns queries in place, and keys into the cache; values go there as they are.
   void place_queries_and_keys(std::uint32_t layer, std::uint32_t tokens) {
     const std::uint64_t d = config_.head_size;
+    const std::uint32_t heads = config_.heads;
+    if (config_.structure.qk_norm) {
+      normalise_heads(0, heads, tensors_.layers[layer].query_norm, tokens);
+      normalise_heads(heads, config_.kv_heads, tensors_.layers[layer].key_norm, tokens);
+    }
+    const bool by_window = config_.turns_by_window_rope(layer);
+    const RopeConfig& turned = by_window ? *config_.window_rope : config_.rope;
     Rope rope;
-    rope.turns = turns_.data();
+    rope.turns = (by_window ? window_turns_ : turns_).data();
+    rope.neox = turned.pairs == RopePairs::halves;
     rope.position = position_;
     rope.tokens = tokens;
     rope.head_size = config_.head_size;
-    rope.from_stride = qkv_stride();
-    const auto place = [&](std::uint32_t first_head, std::uint32_t heads, std::uint32_t dimensions,
+    rope.from_stride = config_.qkv_size();
+    const auto place = [&](std::uint32_t first_head, std::uint32_t count, std::uint32_t dimensions,
                            float* to, std::uint64_t to_stride, std::uint64_t to_head_stride) {
       rope.from = qkv_.data() + first_head * d;
-      rope.heads = heads;
+      rope.heads = count;
       rope.dimensions = dimensions;
       rope.to = to;
       rope.to_stride = to_stride;
       rope.to_head_stride = to_head_stride;
       device_->launch(rope);
     };
-    const std::uint32_t turned = config_.rope.dimensions;
-    const std::uint32_t heads = config_.heads;
     float* const keys = cache(layer) + position_ * d;
-    place(0, heads, turned, qkv_.data(), qkv_stride(), d);
-    place(heads, config_.kv_heads, turned, keys, d, 2 * kv_stride());
+    if (turned.dimensions > 0) place(0, heads, turned.dimensions, qkv_.data(), rope.from_stride, d);
+    place(heads, config_.kv_heads, turned.dimensions, keys, d, 2 * kv_stride());
     place(heads + config_.kv_heads, config_.kv_heads, 0, keys + kv_stride(), d, 2 * kv_stride());
   }
 
   AttendedRows attend(std::uint32_t layer, std::uint32_t tokens) {
     AttendedRows rows;
     rows.layer = layer;
-    rows.shape = shape_;
-    rows.in = {position_,    position_ + tokens, qkv_.data(),
-               qkv_stride(), cache(layer),       2 * kv_stride()};
+    rows.shape = shape(layer);
+    rows.in = {position_,          position_ + tokens, qkv_.data(),
+               config_.qkv_size(), cache(layer),       2 * kv_stride()};
     rows.values = cache(layer) + kv_stride();
     const std::uint64_t of_layer = std::uint64_t{config_.heads} * tokens;
     rows.lse = {lse_parts_.data(), lse_parts_.data() + of_layer, lse_.data() + layer * of_layer,
@@ -309,13 +405,12 @@ class DeviceModel final : public Model {
   }
 
   std::string path_;  // for messages
-  LlamaConfig config_;
+  ModelConfig config_;
   std::shared_ptr<Device> device_;
   std::uint64_t limit_;
   std::uint64_t weight_bytes_ = 0;
-  AttentionShape shape_;
   Memory<float> weights_;
-  LlamaTensors tensors_;  // on the device
+  ModelTensors tensors_;  // on the device
 
   MemoryPlan memory_;
   AttentionSink* sink_ = nullptr;
@@ -327,13 +422,14 @@ class DeviceModel final : public Model {
 
   Memory<float> cache_;  // [layer][KV head][K, V][capacity][d]
   Memory<float> turns_;  // RopeTable's
+  Memory<float> window_turns_;
   // One row a token of the chunk.
   Memory<std::uint32_t> ids_;
   Memory<float> hidden_;     // [embedding]
   Memory<float> normed_;     // [embedding]
   Memory<float> qkv_;        // [(H + 2G) d]
   Memory<float> mixed_;      // [H d], what attention gives
-  Memory<float> gated_;      // [2 feed_forward], gate and up
+  Memory<float> gated_;      // [inner_size()], gate and up
   Memory<float> lse_parts_;  // [2][H][token] of the current layer
   Memory<float> lse_;        // [layer][H][token]
   typename Device::HostMemory lse_on_host_;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "capture/activation.hpp"
 #include "capture/cuda/block.hpp"
 
 namespace kvreplay::cuda {
@@ -47,16 +48,39 @@ struct Gather : Elementwise<Gather> {
   }
 };
 
-/// SwiGLU into the gate's place: each token holds `size` gates, then `size` values.
-struct SwiGlu : Elementwise<SwiGlu> {
-  float* gates = nullptr;  ///< [tokens][2 * size]
+/// The activation of `size` values of each token, times the `size` behind them where it is gated;
+/// into the place of the first.
+struct Activate : Elementwise<Activate> {
+  Activation activation = Activation::silu;
+  bool gated = true;
+  float* values = nullptr;  ///< [tokens][size, or 2 * size]
   std::uint32_t tokens = 0;
   std::uint32_t size = 0;
 
   KVREPLAY_HOST_DEVICE std::uint64_t items() const { return std::uint64_t{tokens} * size; }
   KVREPLAY_DEVICE void run(std::uint64_t item) const {
-    float* gate = gates + item / size * 2 * size + item % size;
-    *gate = *gate / (1 + std::exp(-*gate)) * gate[size];
+    float* value = values + item / size * (gated ? 2 : 1) * size + item % size;
+    const float active = activate(activation, *value);
+    *value = gated ? active * value[size] : active;
+  }
+};
+
+/// Adds a row to each token's `size` values, times `scale` before: a bias, positions, a residual.
+struct AddRows : Elementwise<AddRows> {
+  float* to = nullptr;  ///< [token][to_stride]
+  std::uint64_t to_stride = 0;
+  float scale = 1;
+  const float* rows = nullptr;   ///< [token][row_stride]; null: nothing is added
+  std::uint64_t row_stride = 0;  ///< 0: the same for all
+  std::uint32_t tokens = 0;
+  std::uint32_t size = 0;
+
+  KVREPLAY_HOST_DEVICE std::uint64_t items() const { return std::uint64_t{tokens} * size; }
+  KVREPLAY_DEVICE void run(std::uint64_t item) const {
+    const std::uint64_t token = item / size;
+    const std::uint64_t i = item % size;
+    float& value = to[token * to_stride + i];
+    value = value * scale + (rows == nullptr ? 0.0F : rows[token * row_stride + i]);
   }
 };
 

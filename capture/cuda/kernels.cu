@@ -4,6 +4,7 @@
 #include "capture/cuda/attention.hpp"
 #include "capture/cuda/device.hpp"
 #include "capture/cuda/elementwise.hpp"
+#include "capture/cuda/layer_norm.hpp"
 #include "capture/cuda/record.hpp"
 #include "capture/cuda/recorded_sums.hpp"
 #include "capture/cuda/rms_norm.hpp"
@@ -69,9 +70,11 @@ void launch(const Kernel& kernel, Stream stream) {
 }
 
 template void launch(const Gather&, Stream);
-template void launch(const SwiGlu&, Stream);
+template void launch(const Activate&, Stream);
+template void launch(const AddRows&, Stream);
 template void launch(const Rope&, Stream);
 template void launch(const RmsNorm&, Stream);
+template void launch(const LayerNorm&, Stream);
 template void launch(const Attend<64, 64>&, Stream);
 template void launch(const Attend<64, 128>&, Stream);
 template void launch(const Attend<16, 64>&, Stream);

@@ -15,13 +15,13 @@ constexpr std::uint32_t kSmallestChunk = 16;
 constexpr std::uint32_t kBuffers = 4;
 constexpr std::uint64_t kBufferBytes = std::uint64_t{64} << 20;
 
-std::uint64_t activation_bytes(const LlamaConfig& config, std::uint64_t chunk) {
+std::uint64_t activation_bytes(const ModelConfig& config, std::uint64_t chunk) {
   const std::uint64_t d = config.head_size;
   const std::uint64_t heads = config.heads;
-  // Its id, hidden and normed; Q, K and V; what attention gives; gates; log-sum-exp of all layers.
-  const std::uint64_t of_token =
-      1 + 2 * std::uint64_t{config.embedding} + 2 * (heads + config.kv_heads) * d +
-      2 * std::uint64_t{config.feed_forward} + heads * (2 + config.layers);
+  // Its id, hidden and normed; Q, K and V; what attention gives; what the feed-forward part has
+  // between its products; log-sum-exp of all layers.
+  const std::uint64_t of_token = 1 + 2 * std::uint64_t{config.embedding} + config.qkv_size() +
+                                 heads * d + config.inner_size() + heads * (2 + config.layers);
   const std::uint64_t logits = std::min<std::uint64_t>(chunk, kLogitsTokens) * config.vocabulary;
   const std::uint64_t partial = heads * kMostSplits * kFewRows * (d + 2);
   return sizeof(float) * (chunk * of_token + logits + partial);
@@ -83,13 +83,13 @@ RowRange rows_that_fit(const TraceInfo& plan, RowRange rows, std::uint64_t bytes
   return {rows.first, whole > rows.first ? whole : last};
 }
 
-MemoryPlan plan_memory(const LlamaConfig& config, std::uint64_t weights, std::uint32_t capacity,
+MemoryPlan plan_memory(const ModelConfig& config, std::uint64_t weights, std::uint32_t capacity,
                        const TraceInfo* recorded, std::uint64_t limit) {
   MemoryPlan plan;
   plan.weights = weights;
   plan.cache = sizeof(float) * capacity *
                (std::uint64_t{config.layers} * config.kv_heads * 2 * config.head_size +
-                config.rope.dimensions);
+                config.rope.dimensions + (config.window_rope ? config.window_rope->dimensions : 0));
   plan.chunk = std::min(kChunk, capacity);
   std::uint64_t one_row = 0;
   if (recorded != nullptr) {

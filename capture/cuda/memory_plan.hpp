@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "capture/llama_config.hpp"
+#include "capture/model_config.hpp"
 #include "traces/trace.hpp"
 
 namespace kvreplay::cuda {
@@ -56,7 +56,7 @@ struct MemoryPlan {
 
 /// For a run of `capacity` tokens in `limit` bytes; `recorded` null: without recording. Throws
 /// std::invalid_argument where even one row at a time does not fit.
-MemoryPlan plan_memory(const LlamaConfig& config, std::uint64_t weights, std::uint32_t capacity,
+MemoryPlan plan_memory(const ModelConfig& config, std::uint64_t weights, std::uint32_t capacity,
                        const TraceInfo* recorded, std::uint64_t limit);
 
 }  // namespace kvreplay::cuda

@@ -1,4 +1,4 @@
-// Root-mean-square normalisation, one block a token.
+// Root-mean-square normalisation, one block a vector.
 #pragma once
 
 #include <cmath>
@@ -10,20 +10,23 @@ namespace kvreplay::cuda {
 struct RmsNorm {
   static constexpr std::uint32_t kThreads = 256;
 
-  const float* from = nullptr;  ///< [token][size]
-  float* to = nullptr;          ///< [token][size]; may be `from`
+  const float* from = nullptr;  ///< [token][stride], of which the first heads * size values
+  float* to = nullptr;          ///< as from, and may be the same
+  std::uint64_t stride = 0;
   const float* gain = nullptr;  ///< [size]
   std::uint32_t tokens = 0;
+  std::uint32_t heads = 1;  ///< vectors of a token
   std::uint32_t size = 0;
   double epsilon = 0;
 
-  Grid grid() const { return {tokens, 1, 1}; }
+  Grid grid() const { return {tokens, heads, 1}; }
   std::size_t shared_bytes() const { return shared_size<float>(kThreads); }
 
   template <class Block>
   KVREPLAY_DEVICE void operator()(Block& block) const {
-    const float* in = from + std::uint64_t{block.index().x} * size;
-    float* out = to + std::uint64_t{block.index().x} * size;
+    const std::uint64_t place = block.index().x * stride + std::uint64_t{block.index().y} * size;
+    const float* in = from + place;
+    float* out = to + place;
     float* squares = block.template shared<float>(kThreads);
     block.phase([&](std::uint32_t thread) {
       float sum = 0;

@@ -11,6 +11,7 @@
 #include <random>
 #include <sstream>
 
+#include "capture/open_model.hpp"
 #include "reports/commands/capture_estimate.hpp"
 #include "reports/commands/capture_prompt.hpp"
 #include "reports/commands/capture_runtime.hpp"
@@ -50,7 +51,7 @@ void refuse_idle_options(const po::variables_map& options) {
     refuse({"device-memory"}, "is of a GPU, and --device cpu uses none; leave one of them out");
 }
 
-void check_context(const po::variables_map& options, const LlamaConfig& config,
+void check_context(const po::variables_map& options, const ModelConfig& config,
                    const CaptureRequest& request) {
   const std::size_t tokens = request.prompt.size() + request.generate;
   if (tokens > TraceInfo::kMostTokens)
@@ -64,6 +65,13 @@ void check_context(const po::variables_map& options, const LlamaConfig& config,
         std::to_string(config.context) +
         " tokens the model was trained for; shorten with --max-tokens or insist with "
         "--beyond-context");
+}
+
+/// Of the files' bytes, one file behind the other.
+std::string model_hash(const std::vector<std::filesystem::path>& files) {
+  Sha256 hash;
+  for (const auto& file : files) hash.add(MappedFile(file).bytes());
+  return hash.hex();
 }
 
 std::string rate(std::size_t tokens, double seconds) {
@@ -154,17 +162,13 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
       outputs.push_back({std::string("--") + option, options[option].as<std::string>()});
   distinct_paths(inputs, outputs);
 
-  const GgufFile file(model_path);
-  const LlamaConfig config = read_llama_config(file);
+  const OpenModel opened = open_model(model_path);
+  const ModelConfig& config = opened.config;
+  const Tokenizer& tokenizer = *opened.tokenizer;
   const auto layers =
       parse_index_list("--layers", options["layers"].as<std::string>(), config.layers);
   const auto heads = parse_index_list("--heads", options["heads"].as<std::string>(), config.heads);
-  const auto tokenizer = Tokenizer::from_gguf(file);
-  if (tokenizer->vocabulary_size() > config.vocabulary)
-    throw InputError(model_path.string() + ": the tokenizer knows " +
-                     std::to_string(tokenizer->vocabulary_size()) + " tokens, the embedding " +
-                     std::to_string(config.vocabulary));
-  Prompt prompt = read_prompt(options, *tokenizer, control);
+  Prompt prompt = read_prompt(options, tokenizer, control);
   request.prompt = std::move(prompt.ids);
   check_context(options, config, request);
   const bool overwrite = options["overwrite"].as<bool>();
@@ -197,8 +201,9 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   info.source = "capture of " + prompt.origin + ", " + how_many + ", " +
                 std::to_string(request.generate) + " generated at most, " + decoding.str();
 
-  const CaptureRuntime runtime = choose_runtime(options, file, config, request, info, record);
-  PlannedCapture planned{.file = file,
+  const CaptureRuntime runtime =
+      choose_runtime(options, *opened.tensors, config, request, info, record);
+  PlannedCapture planned{.source = *opened.tensors,
                          .config = config,
                          .runtime = runtime,
                          .request = request,
@@ -234,8 +239,7 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
   }
 
   const std::filesystem::path out = record ? options["out"].as<std::string>() : "";
-  auto hash =
-      std::async(std::launch::async, [&] { return sha256_hex(MappedFile(model_path).bytes()); });
+  auto hash = std::async(std::launch::async, [&] { return model_hash(opened.files); });
   const tbb::global_control allow(tbb::global_control::max_allowed_parallelism,
                                   options["threads"].as<std::uint32_t>());
   const std::unique_ptr<Model> model = runtime.load();
@@ -249,7 +253,7 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
     throw Error(keep_log_probabilities(*log_probabilities, result, error.what()));
   };
   try {
-    result = capture(*model, *tokenizer, request, record ? &*recorder : nullptr, control, &result);
+    result = capture(*model, tokenizer, request, record ? &*recorder : nullptr, control, &result);
   } catch (const Interrupted& error) {
     keep_and_rethrow(error);
   } catch (const OutputError& error) {
@@ -260,7 +264,7 @@ void run_capture(const po::variables_map& options, const RunControl& control) {
     keep_and_rethrow(error);
   }
 
-  print_result(options, request, result, *tokenizer);
+  print_result(options, request, result, tokenizer);
   if (record) {
     std::ostringstream text;
     text << counted(result.tokens.size(), "token") << ", row sums within " << std::setprecision(2)
@@ -278,12 +282,16 @@ Command capture_command() {
   Command command;
   command.name = "capture";
   command.summary = "run a model over a text and record its attention rows";
-  command.usage = "--model FILE.gguf (--text FILE | --tokens IDS) --out TRACE.h5 [OPTIONS]";
+  command.usage = "--model MODEL (--text FILE | --tokens IDS) --out TRACE.h5 [OPTIONS]";
   command.details =
-      "Runs a GGUF model of the Llama architecture on the CPU or a GPU: the prompt in chunks, "
-      "then\n"
-      "one token at a time, and records every attention row of the chosen layers and heads on the\n"
-      "way. Weights are dequantised to fp32 once; products, scores, softmax and the KV cache are\n"
+      "Runs a model on the CPU or a GPU: the prompt in chunks, then one token at a time, and\n"
+      "records every attention row of the chosen layers and heads on the way. MODEL is a GGUF "
+      "file\n"
+      "(of a split one the first) or a Hugging Face folder: config.json, safetensors, "
+      "tokenizer.json.\n"
+      "Known are Llama 1 to 3, Mistral, Qwen2 and 2.5, Qwen3, Gemma 2 and 3 (text), GPT-2,\n"
+      "GPT-NeoX and Pythia, and as folders OPT.\n"
+      "Weights are dequantised to fp32 once; products, scores, softmax and the KV cache are\n"
       "fp32 on both. What runs on a GPU has been tested on the CPU only, not run on a GPU yet.\n"
       "What the run will take of disk, memory and time is said before it begins, and what does "
       "not\n"
@@ -298,7 +306,8 @@ Command capture_command() {
       "\\\n      --out sampled.h5\n"
       "  kvreplay capture --model smollm2.gguf --text book.txt --perplexity --no-record";
   auto add = command.options.add_options();
-  add("model", po::value<std::string>()->required()->value_name("FILE"), "the model, a GGUF file");
+  add("model", po::value<std::string>()->required()->value_name("MODEL"),
+      "the model: a GGUF file or a Hugging Face folder");
   add("text", po::value<std::string>()->value_name("FILE"),
       "the prompt as text (- reads standard input; at most the first 64 MB)");
   add("tokens", po::value<std::string>()->value_name("IDS"),

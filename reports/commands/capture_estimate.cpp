@@ -52,12 +52,12 @@ CaptureEstimates::CaptureEstimates(const PlannedCapture& plan) : plan_(plan) {
   if (!plan.runtime.cpu) return;
   std::optional<std::filesystem::path> folder;
   if (plan.out) folder = folder_of(partial_of(*plan.out));
-  speed_ = measure_speed(plan.file, plan.config, *plan.runtime.cpu, plan.info.tokens, folder);
+  speed_ = measure_speed(plan.source, plan.config, *plan.runtime.cpu, plan.info.tokens, folder);
 }
 
 std::string CaptureEstimates::time_of(const TraceInfo& info) const {
   if (!speed_) return "unknown";
-  return duration(capture_seconds(*speed_, plan_.file, plan_.config, *plan_.runtime.cpu,
+  return duration(capture_seconds(*speed_, plan_.source, plan_.config, *plan_.runtime.cpu,
                                   plan_.request, info, plan_.record));
 }
 

@@ -12,8 +12,8 @@ namespace kvreplay::commands {
 
 /// A run that is about to begin. What it refers to outlives it.
 struct PlannedCapture {
-  const GgufFile& file;
-  const LlamaConfig& config;
+  const TensorSource& source;
+  const ModelConfig& config;
   const CaptureRuntime& runtime;
   const CaptureRequest& request;
   TraceInfo info;                            ///< also of a run that is not recorded

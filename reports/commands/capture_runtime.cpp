@@ -32,14 +32,14 @@ std::uint64_t most_of(std::uint64_t free) {
   return free / 10 * 9;
 }
 
-CaptureRuntime cuda_runtime(const po::variables_map& options, const GgufFile& file,
-                            const LlamaConfig& config, const CaptureRequest& request,
+CaptureRuntime cuda_runtime(const po::variables_map& options, const TensorSource& source,
+                            const ModelConfig& config, const CaptureRequest& request,
                             const TraceInfo& planned, bool record) {
   auto device = std::make_shared<cuda::CudaDevice>();
   const std::uint64_t limit = options.count("device-memory") > 0
                                   ? options["device-memory"].as<std::uint64_t>()
                                   : most_of(device->free_memory());
-  const std::uint64_t weights = LlamaWeights::values(file) * sizeof(float);
+  const std::uint64_t weights = ModelWeights::values(source) * sizeof(float);
   const auto planned_for = [&config, weights, limit, record](const TraceInfo& info) {
     return cuda::plan_memory(config, weights, info.tokens, record ? &info : nullptr, limit);
   };
@@ -52,8 +52,8 @@ CaptureRuntime cuda_runtime(const po::variables_map& options, const GgufFile& fi
                          base = base_memory(config, request)](const TraceInfo& info) {
     return base + weights + planned_for(info).on_host;
   };
-  runtime.load = [device, limit, &file, &config] {
-    return std::make_unique<cuda::DeviceModel<cuda::CudaDevice>>(file, config, device, limit);
+  runtime.load = [device, limit, &source, &config] {
+    return std::make_unique<cuda::DeviceModel<cuda::CudaDevice>>(source, config, device, limit);
   };
   return runtime;
 }
@@ -64,28 +64,30 @@ std::string why_no_cuda() {
   return "this kvreplay was built without CUDA";
 }
 
-CaptureRuntime cuda_runtime(const po::variables_map&, const GgufFile&, const LlamaConfig&,
+CaptureRuntime cuda_runtime(const po::variables_map&, const TensorSource&, const ModelConfig&,
                             const CaptureRequest&, const TraceInfo&, bool) {
   throw std::logic_error(why_no_cuda());
 }
 
 #endif
 
-CaptureRuntime cpu_runtime(const po::variables_map& options, const GgufFile& file,
-                           const LlamaConfig& config, const CaptureRequest& request,
+CaptureRuntime cpu_runtime(const po::variables_map& options, const TensorSource& source,
+                           const ModelConfig& config, const CaptureRequest& request,
                            const TraceInfo& planned, bool record) {
   CpuOptions cpu;
   cpu.threads = options["threads"].as<std::uint32_t>();
-  const std::uint64_t weights = LlamaWeights::values(file) * sizeof(float);
+  const std::uint64_t weights = ModelWeights::values(source) * sizeof(float);
   CaptureRuntime runtime;
   runtime.cpu = cpu;
-  runtime.host_memory = [cpu, record, &file, &config, &request](const TraceInfo& info) {
-    return capture_memory(file, config, cpu, request, info, record);
+  runtime.host_memory = [cpu, record, &source, &config, &request](const TraceInfo& info) {
+    return capture_memory(source, config, cpu, request, info, record);
   };
   runtime.device = "CPU, " + counted(cpu.threads, "thread");
   runtime.needs = size_text(runtime.host_memory(planned)) + " of memory, " + size_text(weights) +
                   " of them weights as fp32";
-  runtime.load = [cpu, &file, &config] { return std::make_unique<CpuModel>(file, config, cpu); };
+  runtime.load = [cpu, &source, &config] {
+    return std::make_unique<CpuModel>(source, config, cpu);
+  };
   return runtime;
 }
 
@@ -105,24 +107,24 @@ void add_runtime_options(po::options_description& options) {
       "threads that compute");
 }
 
-CaptureRuntime choose_runtime(const po::variables_map& options, const GgufFile& file,
-                              const LlamaConfig& config, const CaptureRequest& request,
+CaptureRuntime choose_runtime(const po::variables_map& options, const TensorSource& source,
+                              const ModelConfig& config, const CaptureRequest& request,
                               const TraceInfo& planned, bool record) {
   const std::string device = options["device"].as<std::string>();
   if (device != "auto" && device != "cpu" && device != "cuda")
     throw std::invalid_argument("--device " + in_quotes(device) + " is none of cpu, cuda and auto");
-  if (device == "cpu") return cpu_runtime(options, file, config, request, planned, record);
+  if (device == "cpu") return cpu_runtime(options, source, config, request, planned, record);
   std::string none = why_no_cuda();
   if (device == "cuda" && !none.empty()) throw std::invalid_argument("--device cuda: " + none);
   if (none.empty()) {
     try {
-      return cuda_runtime(options, file, config, request, planned, record);
+      return cuda_runtime(options, source, config, request, planned, record);
     } catch (const std::invalid_argument& error) {  // too small for the run
       if (device == "cuda") throw;
       none = error.what();
     }
   }
-  CaptureRuntime runtime = cpu_runtime(options, file, config, request, planned, record);
+  CaptureRuntime runtime = cpu_runtime(options, source, config, request, planned, record);
 #ifdef KVREPLAY_CUDA
   runtime.device += "; no GPU is used: " + none;
 #endif

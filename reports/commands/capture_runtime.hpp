@@ -25,11 +25,11 @@ struct CaptureRuntime {
   std::function<std::unique_ptr<Model>()> load;
 };
 
-/// For a run of `planned.tokens` tokens of a model in `file`, recorded as planned unless `record`
-/// is false; `file`, `config` and `request` outlive the result. Throws std::invalid_argument where
-/// there is no such device or it has too little memory.
-CaptureRuntime choose_runtime(const po::variables_map& options, const GgufFile& file,
-                              const LlamaConfig& config, const CaptureRequest& request,
+/// For a run of `planned.tokens` tokens of a model, recorded as planned unless `record`
+/// is false; `source`, `config` and `request` outlive the result. Throws std::invalid_argument
+/// where there is no such device or it has too little memory.
+CaptureRuntime choose_runtime(const po::variables_map& options, const TensorSource& source,
+                              const ModelConfig& config, const CaptureRequest& request,
                               const TraceInfo& planned, bool record);
 
 }  // namespace kvreplay::commands

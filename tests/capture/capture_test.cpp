@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "capture/cpu_model.hpp"
+#include "capture/gguf_config.hpp"
 #include "dense_rows.hpp"
 #include "gguf_builder.hpp"
 #include "given_values.hpp"
@@ -23,7 +24,7 @@ struct Stories {
   explicit Stories(const std::filesystem::path& folder)
       : file(folder / "stories260K.gguf"),
         tokenizer(Tokenizer::from_gguf(file)),
-        model(file, read_llama_config(file), {.threads = 2, .chunk = 64}) {}
+        model(file, read_gguf_config(file), {.threads = 2, .chunk = 64}) {}
 
   GgufFile file;
   std::unique_ptr<Tokenizer> tokenizer;
@@ -184,7 +185,7 @@ TEST_CASE("a model that ends its text early leaves a shorter, whole trace") {
   const auto run = [&](std::uint32_t end, Recorder* recorder, bool stop) {
     const GgufFile file(write_file(folder / "run.gguf", tiny.gguf().bytes()));
     request.stop_at_end = stop;
-    CpuModel model(file, read_llama_config(file), {.threads = 2, .chunk = 2});
+    CpuModel model(file, read_gguf_config(file), {.threads = 2, .chunk = 2});
     VocabularyBuilder vocabulary = sentencepiece_bytes();
     vocabulary.eos = end;
     return capture(model, *vocabulary.tokenizer(), request, recorder, {}).tokens;
@@ -199,7 +200,7 @@ TEST_CASE("a model that ends its text early leaves a shorter, whole trace") {
   {
     Recorder recorder(
         folder / "t.h5",
-        plan_trace(read_llama_config(file), request, {0, 1}, {0, 1, 2}, Encoding::fp16), false);
+        plan_trace(read_gguf_config(file), request, {0, 1}, {0, 1, 2}, Encoding::fp16), false);
     CHECK(run(end, &recorder, true) == expected);
   }
   const TraceReader reader(folder / "t.h5");

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "capture/capture.hpp"
+#include "capture/gguf_config.hpp"
 #include "capture/tokenizer.hpp"
 #include "dense_rows.hpp"
 #include "paths.hpp"
@@ -36,7 +37,7 @@ GgufFile write_model(const TemporaryFolder& folder, const GgufBuilder& builder) 
 void check_against_reference(const TinyModel& model, std::size_t tokens, CpuOptions options) {
   const TemporaryFolder folder;
   const GgufFile file = write_model(folder, model.gguf());
-  const LlamaConfig config = read_llama_config(file);
+  const ModelConfig config = read_gguf_config(file);
   const auto ids = some_ids(tokens, model.vocabulary);
   const ReferenceRun expected = reference_run(model, ids);
 
@@ -108,7 +109,7 @@ TEST_CASE("a model can start again, with more or less room") {
   model.randomise(1);
   const TemporaryFolder folder;
   const GgufFile file = write_model(folder, model.gguf());
-  CpuModel cpu(file, read_llama_config(file), {.chunk = 40});
+  CpuModel cpu(file, read_gguf_config(file), {.chunk = 40});
   const auto ids = some_ids(80, model.vocabulary);
   std::vector<float> first(model.vocabulary);
   std::vector<float> again(model.vocabulary);
@@ -129,7 +130,7 @@ TEST_CASE("wrong calls of a model are refused") {
   model.randomise(1);
   const TemporaryFolder folder;
   const GgufFile file = write_model(folder, model.gguf());
-  const LlamaConfig config = read_llama_config(file);
+  const ModelConfig config = read_gguf_config(file);
   CHECK_THROWS_AS(CpuModel(file, config, {.query_block = 65}), std::invalid_argument);
   CpuModel cpu(file, config, {.chunk = 8});
   const auto ids = some_ids(9, model.vocabulary);
@@ -157,7 +158,7 @@ TEST_CASE("weights that are not numbers are an error that says where") {
   model.weights["blk.1.attn_k.weight"][5] = std::numeric_limits<float>::quiet_NaN();
   const TemporaryFolder folder;
   const GgufFile file = write_model(folder, model.gguf());
-  CpuModel cpu(file, read_llama_config(file), {});
+  CpuModel cpu(file, read_gguf_config(file), {});
   cpu.start(4, nullptr);
   const auto ids = some_ids(4, model.vocabulary);
   CHECK_THROWS_WITH(cpu.forward(ids, {}),
@@ -171,7 +172,7 @@ TEST_CASE("a model that this runtime does not compute is refused with its reason
   const auto refusal = [&](const GgufBuilder& builder) -> std::string {
     try {
       const GgufFile file = write_model(folder, builder);
-      const LlamaWeights weights(file, read_llama_config(file));
+      const ModelWeights weights(file, read_gguf_config(file));
     } catch (const InputError& error) {
       return error.what();
     }
@@ -196,7 +197,8 @@ TEST_CASE("a model that this runtime does not compute is refused with its reason
              Contains("too large"));
   CHECK_THAT(refusal(model.gguf({{"feed_forward_length", 20}})), Contains("ffn_gate"));
   CHECK_THAT(refusal(model.gguf({{"expert_count", 8}})), Contains("expert_count"));
-  CHECK_THAT(refusal(model.gguf({{"attention.sliding_window", 128}})), Contains("sliding_window"));
+  CHECK_THAT(refusal(model.gguf({{"attention.sliding_window", 1U << 25}})),
+             Contains("sliding_window is 33554432, more tokens"));
 
   const auto with = [&](const std::string& key, std::uint32_t type, const std::string& payload) {
     GgufBuilder builder = model.gguf();
@@ -238,8 +240,8 @@ TEST_CASE("a model that this runtime does not compute is refused with its reason
   std::string other = model.gguf().bytes();
   other.replace(other.find("llama"), 5, "mamba");
   write_file(folder / "mamba.gguf", other);
-  CHECK_THROWS_WITH(read_llama_config(GgufFile(folder / "mamba.gguf")),
-                    Contains("\"mamba\"") && Contains("\"llama\""));
+  CHECK_THROWS_WITH(read_gguf_config(GgufFile(folder / "mamba.gguf")),
+                    Contains("\"mamba\"") && Contains("knows llama, qwen2"));
 }
 
 TEST_CASE("a count of layers that the file's tensors cannot make is refused at once") {
@@ -249,7 +251,7 @@ TEST_CASE("a count of layers that the file's tensors cannot make is refused at o
   for (const std::uint32_t layers : {3U, 1U << 24}) {
     const GgufFile file = write_model(folder, model.gguf({{"block_count", layers}}));
     CHECK_THROWS_WITH(
-        read_llama_config(file),
+        read_gguf_config(file),
         Contains("llama.block_count is " + std::to_string(layers)) && Contains("21 tensors"));
   }
 }
@@ -270,7 +272,7 @@ TEST_CASE("logits that are no numbers end a capture with the place of the first"
   }
   const TemporaryFolder folder;
   const GgufFile file = write_model(folder, model.gguf());
-  CpuModel cpu(file, read_llama_config(file), {});
+  CpuModel cpu(file, read_gguf_config(file), {});
   const auto tokenizer = sentencepiece_bytes().tokenizer();
   CaptureRequest request;
   request.prompt = {1, 4, 5};

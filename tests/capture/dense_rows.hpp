@@ -12,7 +12,7 @@
 namespace kvreplay::testing {
 
 /// All layers and heads of a run of `tokens`, as fp32.
-inline TraceInfo plan_of_all(const LlamaConfig& config, std::uint32_t tokens) {
+inline TraceInfo plan_of_all(const ModelConfig& config, std::uint32_t tokens) {
   TraceInfo plan;
   plan.tokens = tokens;
   plan.model_layers = config.layers;
@@ -27,7 +27,7 @@ inline TraceInfo plan_of_all(const LlamaConfig& config, std::uint32_t tokens) {
 
 class DenseRows final : public AttentionSink {
  public:
-  DenseRows(const LlamaConfig& config, std::uint32_t tokens)
+  DenseRows(const ModelConfig& config, std::uint32_t tokens)
       : plan_(plan_of_all(config, tokens)),
         heads_(config.heads),
         tokens_(tokens),

@@ -15,14 +15,14 @@ using namespace kvreplay::testing;
 
 namespace {
 
-GgufTensor tensor_of(GgmlType type, const std::string& bytes) {
+StoredTensor tensor_of(GgmlType type, const std::string& bytes) {
   const BlockFormat& format = *find_format(type);
   return {
       "t", {bytes.size() / format.bytes * format.values}, type, std::as_bytes(std::span(bytes))};
 }
 
 std::vector<float> decoded(GgmlType type, const std::string& bytes) {
-  const GgufTensor tensor = tensor_of(type, bytes);
+  const StoredTensor tensor = tensor_of(type, bytes);
   std::vector<float> out(tensor.values());
   dequantise(tensor, 0, out);
   return out;
@@ -138,7 +138,7 @@ TEST_CASE("every half becomes its exact value") {
 
 TEST_CASE("a part of a tensor decodes as the whole does") {
   const std::string blocks = read_file(test_data() / "dequantise" / "q4_1.blocks");
-  const GgufTensor tensor = tensor_of(GgmlType::q4_1, blocks);
+  const StoredTensor tensor = tensor_of(GgmlType::q4_1, blocks);
   const auto whole = decoded(GgmlType::q4_1, blocks);
   REQUIRE(whole.size() >= 128);
   std::vector<float> part(64);
@@ -156,7 +156,7 @@ TEST_CASE("a part of a tensor decodes as the whole does") {
 
 TEST_CASE("types that cannot be decoded are refused by name") {
   std::vector<float> out(256);
-  GgufTensor tensor{"blk.0.attn_q.weight", {256}, static_cast<GgmlType>(10), {}};
+  StoredTensor tensor{"blk.0.attn_q.weight", {256}, static_cast<GgmlType>(10), {}};
   CHECK_THROWS_WITH(dequantise(tensor, 0, out), Catch::Contains("blk.0.attn_q.weight") &&
                                                     Catch::Contains("Q2_K (type 10)") &&
                                                     Catch::Contains("Q4_K"));

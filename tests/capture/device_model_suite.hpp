@@ -7,6 +7,7 @@
 #include "capture/capture.hpp"
 #include "capture/cpu_model.hpp"
 #include "capture/cuda/device_model.hpp"
+#include "capture/gguf_config.hpp"
 #include "dense_rows.hpp"
 #include "kernel_checks.hpp"
 #include "paths.hpp"
@@ -30,11 +31,11 @@ inline std::vector<std::uint32_t> ids_of(std::size_t count, std::uint32_t vocabu
 struct ModelFile {
   explicit ModelFile(const TinyModel& tiny)
       : file(write_file(folder / "tiny.gguf", tiny.gguf().bytes())),
-        config(read_llama_config(file)) {}
+        config(read_gguf_config(file)) {}
 
   TemporaryFolder folder;
   GgufFile file;
-  LlamaConfig config;
+  ModelConfig config;
 };
 
 struct RunOfModel {

@@ -23,7 +23,7 @@ std::shared_ptr<CpuDevice> make_device() {
 
 /// The least memory that a run can do with.
 std::uint64_t least_memory(const ModelFile& model, const TraceInfo& plan) {
-  const std::uint64_t weights = LlamaWeights::values(model.file) * sizeof(float);
+  const std::uint64_t weights = ModelWeights::values(model.file) * sizeof(float);
   std::uint64_t enough = kNoLimit;
   for (std::uint64_t too_little = 0; enough - too_little > 1;) {
     const std::uint64_t middle = too_little + (enough - too_little) / 2;
@@ -116,7 +116,7 @@ TEST_CASE("stories260K on the device runtime agrees with the independent impleme
   const auto given = folder / "given.h5";
   const auto ids = read_dataset<std::uint32_t>(given, "tokens");
   const GgufFile file(folder / "stories260K.gguf");
-  CpuDeviceModel runtime(file, read_llama_config(file), make_device(), kNoLimit);
+  CpuDeviceModel runtime(file, read_gguf_config(file), make_device(), kNoLimit);
   const RunOfModel found = run_of(runtime, ids, static_cast<std::uint32_t>(ids.size()) - 5);
   CHECK(largest_difference(found.rows.values(), read_dataset<float>(given, "attention")) < 2e-5);
   CHECK(largest_difference(std::span(found.logits).last(512),

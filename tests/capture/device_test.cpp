@@ -74,8 +74,11 @@ TEST_CASE("all kernels agree with the CPU runtime on a device", "[gpu]") {
   equal_scores_are_uniform<DeviceMachine>();
   what_is_not_finite_shows<DeviceMachine>();
   norm_agrees<DeviceMachine>();
+  norm_of_heads_agrees<DeviceMachine>();
+  layer_norm_agrees<DeviceMachine>();
   rotation_agrees<DeviceMachine>();
-  gates_agree<DeviceMachine>();
+  activations_agree<DeviceMachine>();
+  rows_are_added<DeviceMachine>();
   chosen_vectors_are_gathered<DeviceMachine>();
 }
 

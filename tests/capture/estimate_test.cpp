@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "capture/gguf_config.hpp"
 #include "gguf_builder.hpp"
 #include "paths.hpp"
 #include "tiny_model.hpp"
@@ -21,7 +22,7 @@ TinyModel tiny() {
 
 struct Planned {
   explicit Planned(const std::filesystem::path& path)
-      : file(write_file(path, tiny().gguf().bytes())), config(read_llama_config(file)) {}
+      : file(write_file(path, tiny().gguf().bytes())), config(read_gguf_config(file)) {}
 
   TraceInfo of(std::uint32_t prompt, std::uint32_t generate) {
     request.prompt.assign(prompt, 1);
@@ -33,7 +34,7 @@ struct Planned {
   }
 
   GgufFile file;
-  LlamaConfig config;
+  ModelConfig config;
   CpuOptions cpu{.threads = 2};
   CaptureRequest request;
 };

@@ -109,9 +109,9 @@ void use_all(const GgufFile& file) {
     quietly([&] { file.find_integers(key); });
     quietly([&] { file.find_reals(key); });
   }
-  for (const GgufTensor& tensor : file.tensors()) {
+  for (const StoredTensor& tensor : file.tensors()) {
     quietly([&] {
-      const GgufTensor& found = file.tensor(tensor.name, tensor.dims);
+      const StoredTensor& found = file.tensor(tensor.name, tensor.dims);
       std::vector<float> out(found.values());
       dequantise(found, 0, out);
     });
@@ -196,12 +196,12 @@ TEST_CASE("tensors are found where they lie") {
   REQUIRE(file.tensors().size() == 3);
   CHECK(file.tensors()[1].name == "weight");
   CHECK(file.find_tensor("absent") == nullptr);
-  const GgufTensor& norm = file.tensor("norm", std::vector<std::uint64_t>{3});
+  const StoredTensor& norm = file.tensor("norm", std::vector<std::uint64_t>{3});
   CHECK(norm.type == GgmlType::f32);
   std::vector<float> values(3);
   dequantise(norm, 0, values);
   CHECK(values == std::vector<float>{1, 2, 3});
-  const GgufTensor& bias = file.tensor("bias", std::vector<std::uint64_t>{2, 2});
+  const StoredTensor& bias = file.tensor("bias", std::vector<std::uint64_t>{2, 2});
   values.resize(2);
   dequantise(bias, 2, values);
   CHECK(values == std::vector<float>{6, 7});
@@ -252,6 +252,56 @@ TEST_CASE("other formats, versions and byte orders are named") {
   shard.value("split.no", gguf_u16, raw<std::uint16_t>(1))
       .value("split.count", gguf_u16, raw<std::uint16_t>(3));
   CHECK_THAT(refusal(shard.bytes()), Contains("part 2 of 3"));
+}
+
+TEST_CASE("a split model is its parts together") {
+  const TemporaryFolder folder;
+  const auto part = [](std::uint16_t number, std::uint16_t count, std::int32_t tensors) {
+    GgufBuilder file;
+    file.value("split.no", gguf_u16, raw(number))
+        .value("split.count", gguf_u16, raw(count))
+        .value("split.tensors.count", gguf_i32, raw(tensors));
+    return file;
+  };
+  GgufBuilder first = part(0, 3, 3);
+  first.value("name", gguf_string, gguf_text("whole")).tensor("a", {1}, kF32, floats({1}));
+  GgufBuilder second = part(1, 3, 3);
+  second.tensor("b", {2}, kF32, floats({2, 3}));
+  GgufBuilder third = part(2, 3, 3);
+  third.tensor("c", {1}, kF32, floats({4}));
+  const auto name = [&](int number) {
+    return folder / ("m-0000" + std::to_string(number) + "-of-00003.gguf");
+  };
+  const auto write_all = [&] {
+    write_file(name(1), first.bytes());
+    write_file(name(2), second.bytes());
+    write_file(name(3), third.bytes());
+  };
+  write_all();
+  {
+    const GgufFile file(name(1));
+    CHECK(file.get_string("name") == "whole");
+    REQUIRE(file.tensors().size() == 3);
+    std::vector<float> values(2);
+    dequantise(file.tensor("b", std::vector<std::uint64_t>{2}), 0, values);
+    CHECK(values == std::vector<float>{2, 3});
+    CHECK(file.files() == std::vector<std::filesystem::path>{name(1), name(2), name(3)});
+  }
+  CHECK_THROWS_WITH(GgufFile(name(2)), Contains("part 2 of 3") && Contains("give the first part"));
+  std::filesystem::remove(name(3));
+  CHECK_THROWS_WITH(GgufFile(name(1)), Contains("m-00003-of-00003.gguf"));
+  write_file(name(3), second.bytes());
+  CHECK_THROWS_WITH(GgufFile(name(1)), Contains("part 2 of 3") && Contains("part 3 is expected"));
+  write_file(name(3), part(2, 4, 3).bytes());
+  CHECK_THROWS_WITH(GgufFile(name(1)), Contains("4 parts where the first says 3"));
+  write_file(name(3), part(2, 3, 3).bytes());
+  CHECK_THROWS_WITH(GgufFile(name(1)),
+                    Contains("split.tensors.count' is 3 but") && Contains("hold 2 tensors"));
+  write_file(name(3), part(2, 3, 3).tensor("a", {1}, kF32, floats({9})).bytes());
+  CHECK_THROWS_WITH(GgufFile(name(1)), Contains("tensor \"a\" is in an earlier part"));
+  write_all();
+  std::filesystem::rename(name(1), folder / "m.gguf");
+  CHECK_THROWS_WITH(GgufFile(folder / "m.gguf"), Contains("must end in -00001-of-00003.gguf"));
 }
 
 TEST_CASE("counts and lengths that cannot be are refused") {
@@ -433,7 +483,7 @@ TEST_CASE("SmolLM2 opens with every type it needs", "[model]") {
   CHECK(file.get_unsigned("llama.attention.head_count_kv") == 3);
   CHECK(file.find_strings("tokenizer.ggml.tokens")->size() == 49152);
   std::uint64_t values = 0;
-  for (const GgufTensor& tensor : file.tensors()) {
+  for (const StoredTensor& tensor : file.tensors()) {
     CHECK(&file.tensor(tensor.name, tensor.dims) == &tensor);
     values += tensor.values();
   }

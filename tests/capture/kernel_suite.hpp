@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "capture/cuda/elementwise.hpp"
+#include "capture/cuda/layer_norm.hpp"
 #include "capture/cuda/rms_norm.hpp"
 #include "capture/rope.hpp"
 #include "kernel_checks.hpp"
@@ -235,7 +236,7 @@ void norm_agrees() {
     kernel.to = machine.template room<float>(in.size());
     kernel.gain = machine.put(gain);
     kernel.tokens = kTokens;
-    kernel.size = size;
+    kernel.size = kernel.stride = size;
     kernel.epsilon = 1e-5;
     machine.run(kernel);
     const auto out = machine.get(kernel.to, in.size());
@@ -306,26 +307,132 @@ void rotation_agrees() {
     }
 }
 
+/// Two heads of 5 values, in place, in tokens of 12.
 template <class Machine>
-void gates_agree() {
+void norm_of_heads_agrees() {
+  const auto in = random_values(3 * 12, 1);
+  const auto gain = random_values(5, 2);
   Machine machine;
+  cuda::RmsNorm kernel;
+  kernel.from = kernel.to = machine.put(in);
+  kernel.stride = 12;
+  kernel.gain = machine.put(gain);
+  kernel.tokens = 3;
+  kernel.heads = 2;
+  kernel.size = 5;
+  kernel.epsilon = 1e-3;
+  machine.run(kernel);
+  const auto out = machine.get(kernel.to, in.size());
+  for (std::uint32_t i = 0; i < in.size(); ++i) {
+    if (i % 12 >= 10) {
+      REQUIRE(out[i] == in[i]);
+      continue;
+    }
+    const float* head = in.data() + i / 12 * 12 + i % 12 / 5 * 5;
+    const double squares = std::inner_product(head, head + 5, head, 0.0);
+    REQUIRE(out[i] ==
+            Approx(in[i] / std::sqrt(squares / 5 + 1e-3) * gain[i % 12 % 5]).epsilon(1e-6));
+  }
+}
+
+template <class Machine>
+void layer_norm_agrees() {
+  for (const std::uint32_t size : {1U, 7U, 256U, 600U}) {
+    constexpr std::uint32_t kTokens = 3;
+    auto in = random_values(std::size_t{kTokens} * size, size);
+    for (float& value : in) value += 40;  // a mean that squares would drown in
+    const auto gain = random_values(size, size + 1);
+    const auto bias = random_values(size, size + 2);
+    Machine machine;
+    cuda::LayerNorm kernel;
+    kernel.from = machine.put(in);
+    kernel.to = machine.template room<float>(in.size());
+    kernel.gain = machine.put(gain);
+    kernel.bias = machine.put(bias);
+    kernel.tokens = kTokens;
+    kernel.size = size;
+    kernel.epsilon = 1e-5;
+    machine.run(kernel);
+    const auto out = machine.get(kernel.to, in.size());
+    for (std::uint32_t token = 0; token < kTokens; ++token) {
+      const float* of_token = in.data() + std::size_t{token} * size;
+      const double mean = std::accumulate(of_token, of_token + size, 0.0) / size;
+      double variance = 0;
+      for (std::uint32_t i = 0; i < size; ++i) variance += std::pow(of_token[i] - mean, 2) / size;
+      for (std::uint32_t i = 0; i < size; ++i)
+        REQUIRE(out[std::size_t{token} * size + i] ==
+                Approx((of_token[i] - mean) / std::sqrt(variance + 1e-5) * gain[i] + bias[i])
+                    .epsilon(0)
+                    .margin(5e-5));
+    }
+  }
+}
+
+inline double active(Activation activation, double x) {
+  switch (activation) {
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::gelu:
+      return x * std::erfc(-x / std::sqrt(2)) / 2;
+    case Activation::gelu_tanh:
+      return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+  return 0;
+}
+
+template <class Machine>
+void activations_agree() {
   constexpr std::uint32_t kTokens = 3;
   constexpr std::uint32_t kSize = 100;
-  const auto gates = random_values(std::size_t{2} * kTokens * kSize, 1);
-  cuda::SwiGlu gated;
-  gated.gates = machine.put(gates);
-  gated.tokens = kTokens;
-  gated.size = kSize;
-  machine.run(gated);
-  const auto out = machine.get(gated.gates, gates.size());
-  for (std::uint32_t token = 0; token < kTokens; ++token)
-    for (std::uint32_t i = 0; i < kSize; ++i) {
-      const double gate = gates[token * 2 * kSize + i];
-      const float up = gates[token * 2 * kSize + kSize + i];
-      REQUIRE(out[token * 2 * kSize + i] ==
-              Approx(gate / (1 + std::exp(-gate)) * up).epsilon(1e-6));
-      REQUIRE(out[token * 2 * kSize + kSize + i] == up);
+  for (const auto activation :
+       {Activation::silu, Activation::relu, Activation::gelu, Activation::gelu_tanh})
+    for (const std::uint32_t parts : {2U, 1U}) {
+      Machine machine;
+      const auto values = random_values(std::size_t{parts} * kTokens * kSize, 1);
+      cuda::Activate kernel;
+      kernel.activation = activation;
+      kernel.gated = parts == 2;
+      kernel.values = machine.put(values);
+      kernel.tokens = kTokens;
+      kernel.size = kSize;
+      machine.run(kernel);
+      const auto out = machine.get(kernel.values, values.size());
+      for (std::uint32_t token = 0; token < kTokens; ++token)
+        for (std::uint32_t i = 0; i < kSize; ++i) {
+          const std::size_t at = std::size_t{token} * parts * kSize + i;
+          const float up = parts == 2 ? values[at + kSize] : 1;
+          REQUIRE(out[at] ==
+                  Approx(active(activation, values[at]) * up).epsilon(2e-6).margin(1e-7));
+          if (parts == 2) REQUIRE(out[at + kSize] == up);
+        }
     }
+}
+
+/// A bias to all tokens, rows to each of them, a factor alone; what lies between tokens stays.
+template <class Machine>
+void rows_are_added() {
+  const auto values = random_values(3 * 9, 1);
+  const auto rows = random_values(3 * 8, 2);
+  for (const std::uint64_t row_stride : {0U, 8U, 1000U}) {
+    Machine machine;
+    cuda::AddRows kernel;
+    kernel.to = machine.put(values);
+    kernel.to_stride = 9;
+    kernel.scale = 3;
+    kernel.rows = row_stride == 1000 ? nullptr : machine.put(rows);
+    kernel.row_stride = row_stride;
+    kernel.tokens = 3;
+    kernel.size = 7;
+    machine.run(kernel);
+    const auto out = machine.get(kernel.to, values.size());
+    for (std::uint32_t i = 0; i < values.size(); ++i) {
+      const std::uint64_t row = i / 9 * row_stride + i % 9;
+      const float added = row_stride == 1000 || i % 9 >= 7 ? 0 : rows[row];
+      REQUIRE(out[i] == Approx(i % 9 < 7 ? values[i] * 3 + added : values[i]).epsilon(1e-6));
+    }
+  }
 }
 
 template <class Machine>

@@ -49,6 +49,8 @@ TEST_CASE("scores that are not finite show in the kernels' log-sum-exp") {
 
 TEST_CASE("the norm kernel agrees with the definition in double") {
   norm_agrees<CpuMachine>();
+  norm_of_heads_agrees<CpuMachine>();
+  layer_norm_agrees<CpuMachine>();
 }
 
 TEST_CASE("the rotation kernel agrees with the CPU runtime's, into a cache and in place") {
@@ -56,7 +58,8 @@ TEST_CASE("the rotation kernel agrees with the CPU runtime's, into a cache and i
 }
 
 TEST_CASE("gates of kernels agree with the definition") {
-  gates_agree<CpuMachine>();
+  activations_agree<CpuMachine>();
+  rows_are_added<CpuMachine>();
 }
 
 TEST_CASE("the vectors of chosen heads are gathered") {

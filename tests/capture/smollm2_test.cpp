@@ -5,6 +5,7 @@
 
 #include "capture/capture.hpp"
 #include "capture/cpu_model.hpp"
+#include "capture/gguf_config.hpp"
 #include "capture/sampling.hpp"
 #include "dense_rows.hpp"
 #include "given_values.hpp"
@@ -65,7 +66,7 @@ TEST_CASE("SmolLM2's rows and log-probabilities agree with transformers", "[mode
   const auto read = [&](const char* name) { return read_dataset<std::uint32_t>(reference, name); };
   const auto ids = read("tokens");
   const GgufFile file(path);
-  CpuModel model(file, read_llama_config(file), {.threads = 2});
+  CpuModel model(file, read_gguf_config(file), {.threads = 2});
   const std::size_t vocabulary = model.config().vocabulary;
   const auto n = static_cast<std::uint32_t>(ids.size());
 

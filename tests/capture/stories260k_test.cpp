@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "capture/cpu_model.hpp"
+#include "capture/gguf_config.hpp"
 #include "capture/sampling.hpp"
 #include "dense_rows.hpp"
 #include "given_values.hpp"
@@ -47,7 +48,7 @@ TEST_CASE("stories260K: rows and log-probabilities agree with an independent imp
   const auto given = folder / "given.h5";
   const auto ids = read_dataset<std::uint32_t>(given, "tokens");
   const GgufFile file(folder / "stories260K.gguf");
-  const LlamaConfig config = read_llama_config(file);
+  const ModelConfig config = read_gguf_config(file);
   REQUIRE(config.layers == kLayers);
   REQUIRE(config.heads == kHeads);
   REQUIRE(config.kv_heads == 4);

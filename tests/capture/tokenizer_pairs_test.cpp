@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <sstream>
 
 #include "capture/byte_level_bpe.hpp"
+#include "token_pairs.hpp"
 #include "vocabulary_builder.hpp"
 
 using kvreplay::ByteLevelBpe;
@@ -15,6 +15,7 @@ using kvreplay::Vocabulary;
 using kvreplay::testing::lines_of;
 using kvreplay::testing::model_or_skip;
 using kvreplay::testing::read_file;
+using kvreplay::testing::read_pairs;
 using kvreplay::testing::shared_or_skip;
 using kvreplay::testing::small_bpe;
 
@@ -28,56 +29,8 @@ std::filesystem::path pairs_folder() {
   return set != nullptr ? std::filesystem::path(set) : kvreplay::testing::test_data() / "tokenizer";
 }
 
-struct Pair {
-  std::string kind;
-  std::string text;
-  Ids ids;
-};
-
-std::string unescaped(const std::string& text) {
-  std::string bytes;
-  for (std::size_t at = 0; at < text.size();) {
-    if (text[at] == '\\') {
-      bytes.push_back(static_cast<char>(std::stoi(text.substr(at + 2, 2), nullptr, 16)));
-      at += 4;
-    } else {
-      bytes.push_back(text[at++]);
-    }
-  }
-  return bytes;
-}
-
-std::vector<std::string> cells_of(const std::string& line) {
-  std::vector<std::string> cells(1);
-  for (const char c : line)
-    if (c == '\t')
-      cells.emplace_back();
-    else
-      cells.back().push_back(c);
-  return cells;
-}
-
-std::vector<Pair> read_pairs(const std::string& file, const std::string& column) {
-  const auto lines = lines_of(pairs_folder() / file);
-  const auto names = cells_of(lines.front());
-  const auto place =
-      static_cast<std::size_t>(std::find(names.begin(), names.end(), column) - names.begin());
-  REQUIRE(place < names.size());
-  std::vector<Pair> pairs;
-  for (std::size_t i = 1; i < lines.size(); ++i) {
-    const auto cells = cells_of(lines[i]);
-    REQUIRE(cells.size() == names.size());
-    Pair pair{cells[0], unescaped(cells[1]), {}};
-    std::istringstream ids(cells[place]);
-    for (std::uint32_t id = 0; ids >> id;) pair.ids.push_back(id);
-    pairs.push_back(std::move(pair));
-  }
-  REQUIRE(pairs.size() > 200);
-  return pairs;
-}
-
 void check_pairs(const Tokenizer& tokenizer, const std::string& file, const std::string& column) {
-  for (const auto& [kind, text, ids] : read_pairs(file, column)) {
+  for (const auto& [kind, text, ids] : read_pairs(pairs_folder() / file, column)) {
     INFO(kind << ": " << text);
     CHECK(tokenizer.encode(text, false) == ids);
   }

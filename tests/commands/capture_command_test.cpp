@@ -5,6 +5,7 @@
 #include "reports/text_table.hpp"
 #include "run_program.hpp"
 #include "small_disk.hpp"
+#include "traces/sha256.hpp"
 #include "traces/trace_reader.hpp"
 
 namespace kvreplay::testing {
@@ -90,6 +91,40 @@ TEST_CASE("capture prints what ran and writes a trace that reads back") {
     CHECK(perplexity(by_ids.out) == perplexity(run.out));
     CHECK(perplexity(by_pipe.out) == perplexity(run.out));
   }
+}
+
+TEST_CASE("a Hugging Face folder is captured like a file") {
+  const TemporaryFolder folder;
+  const auto model = folder / "tiny";
+  std::filesystem::copy(test_data() / "architectures" / "llama", model,
+                        std::filesystem::copy_options::recursive);
+  std::filesystem::copy(test_data() / "tokenizer" / "hugging_face" / "llama2" / "tokenizer.json",
+                        model / "tokenizer.json");
+  const auto out = folder / "t.h5";
+  write_text(folder / "text", "In the beginning God created the heaven and the earth.");
+  const auto run = run_kvreplay("capture --model" + in_quotes(model) + "--text" +
+                                in_quotes(folder / "text") + "--generate 3 --out" + in_quotes(out));
+  CHECK(run.exit_code == 0);
+  CHECK(run.err.empty());
+  CHECK_THAT(run.out, Contains("tiny (llama, 2 layers, 4 heads, 2 KV heads, head size 6) from " +
+                               model.string()));
+  const TraceReader reader(out);
+  CHECK(reader.info().model_name == "tiny");
+  CHECK(reader.info().architecture == "llama");
+  CHECK(reader.info().rope_type == "neox");
+  CHECK(reader.info().token_ids.front() == 1);  // BOS
+  std::string all = read_text(model / "config.json");
+  for (const char number : {'1', '2', '3'})
+    all += read_text(model / (std::string("model-0000") + number + "-of-00003.safetensors"));
+  CHECK(reader.info().model_sha256 == sha256_hex(std::as_bytes(std::span(all))));
+
+  const std::string rest = "--tokens 1 --no-record";
+  std::filesystem::remove(model / "tokenizer.json");
+  check_refused("--model" + in_quotes(model) + rest, 3, "tokenizer.json");
+  std::filesystem::resize_file(model / "model-00002-of-00003.safetensors", 3000);
+  check_refused("--model" + in_quotes(model) + rest, 3, "model-00002-of-00003.safetensors");
+  write_text(model / "config.json", R"({"model_type":"bert"})");
+  check_refused("--model" + in_quotes(model) + rest, 3, "config.json: model_type is \"bert\"");
 }
 
 TEST_CASE("sampling repeats from its printed seed") {

@@ -16,6 +16,7 @@
 #include "capture/capture.hpp"
 #include "capture/cuda/cuda_device.hpp"
 #include "capture/cuda/device_model.hpp"
+#include "capture/gguf_config.hpp"
 
 namespace kvreplay {
 namespace {
@@ -201,7 +202,7 @@ void print_rates(const char* what, double prefill, double decode) {
 
 void time_encoding(const GgufFile& file, const std::filesystem::path& folder, Encoding encoding,
                    double copy_rate) {
-  const LlamaConfig config = read_llama_config(file);
+  const ModelConfig config = read_gguf_config(file);
   CaptureRequest request;
   request.prompt = some_ids(kPrompt, config.vocabulary);
   request.generate = kDecoded;
@@ -263,7 +264,7 @@ int run(const std::filesystem::path& folder) {
   testing::write_file(path, tiny.gguf().bytes());
   const GgufFile file(path);
   std::filesystem::remove(path);  // stays mapped
-  const LlamaConfig config = read_llama_config(file);
+  const ModelConfig config = read_gguf_config(file);
 
   const auto device = std::make_shared<cuda::CudaDevice>();
   const double copy_rate = host_copy_rate(*device);

@@ -209,12 +209,13 @@ void time_small_kernels(const Report& report, const Shape& shape) {
   norm.gain = gain.data();
   norm.tokens = shape.tokens;
   norm.size = shape.embedding;
+  norm.stride = shape.embedding;
   norm.epsilon = 1e-5;
   report.line("norm", 8.0 * hidden, 0, [&] { cuda::launch(norm, nullptr); });
   const std::uint64_t gated = std::uint64_t{shape.tokens} * shape.feed_forward;
   const Buffer<float> gates = random_buffer(2 * gated, 4);
-  cuda::SwiGlu gate;
-  gate.gates = gates.data();
+  cuda::Activate gate;
+  gate.values = gates.data();
   gate.tokens = shape.tokens;
   gate.size = shape.feed_forward;
   report.line("gates", 12.0 * gated, 0, [&] { cuda::launch(gate, nullptr); });
