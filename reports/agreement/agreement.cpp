@@ -1,11 +1,9 @@
 #include "reports/agreement/agreement.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <mutex>
 
-#include "simulator/pooled_rows.hpp"
+#include "reports/each_unit.hpp"
 
 namespace kvreplay::agreement {
 
@@ -16,25 +14,16 @@ std::size_t Agreement::done() const {
 
 Agreement find_agreement(const RowSource& source, const AgreementPlan& plan, unsigned threads,
                          const RunControl& control) {
-  const std::size_t units = plan.replay.units.size();
   Agreement agreement{.plan = plan, .heads = {}, .optimum = std::nullopt};
-  agreement.heads.resize(units);
-  std::atomic<std::size_t> next_unit{0};
-  std::atomic<bool> failed{false};
-  const auto stopped = [&] { return failed.load(std::memory_order_relaxed) || control.stopped(); };
-  std::mutex mutex;
-  std::uint64_t done = 0;
-  const auto work = [&] {
-    HeadStudy study(source, plan);
-    for (std::size_t unit = next_unit++; unit < units && !stopped(); unit = next_unit++) {
+  agreement.heads.resize(plan.replay.units.size());
+  each_unit(agreement.heads.size(), threads, control, [&] {
+    return [&, study = HeadStudy(source, plan)](
+               std::size_t unit, const std::function<bool()>& stopped) mutable -> HandOver {
       auto found = study.of(unit, stopped);
-      if (!found) continue;
-      const std::scoped_lock lock(mutex);
-      agreement.heads[unit] = std::move(found);
-      control.report("heads", ++done, units);
-    }
-  };
-  on_threads(std::min<std::size_t>(threads, units), failed, work);
+      if (!found) return {};
+      return [&agreement, unit, found] { agreement.heads[unit] = found; };
+    };
+  });
   return agreement;
 }
 

@@ -1,9 +1,8 @@
 #include "reports/attention/head_rows.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
-#include <mutex>
+#include <utility>
 
 #include "simulator/pooled_rows.hpp"
 
@@ -35,31 +34,25 @@ std::optional<std::uint64_t> HeadRows::each(const UnitPlan& head,
 
 bool each_head(const RowSource& source, const ReplayPlan& plan, unsigned threads,
                const RunControl& control, const LookAtHead& look) {
-  const std::size_t heads = plan.units.size();
-  std::atomic<std::size_t> next_head{0};
-  std::atomic<bool> failed{false};
-  const auto stopped = [&] { return failed.load(std::memory_order_relaxed) || control.stopped(); };
-  std::mutex mutex;
   std::map<std::size_t, HandOver> waiting;  // for heads before them
   std::size_t handed_over = 0;
-  std::uint64_t done = 0;
-  const auto work = [&] {
-    HeadRows rows(source, plan);
-    for (std::size_t at = next_head++; at < heads && !stopped(); at = next_head++) {
-      auto hand_over = look(plan.units[at], rows, stopped);
-      if (!hand_over) continue;
-      const std::scoped_lock lock(mutex);
-      waiting.emplace(at, std::move(hand_over));
-      for (auto first = waiting.begin(); first != waiting.end() && first->first == handed_over;
-           first = waiting.erase(first), ++handed_over) {
-        first->second();
-      }
-      control.report("heads", ++done, heads);
+  const auto in_order = [&](std::size_t head, HandOver hand_over) {
+    waiting.emplace(head, std::move(hand_over));
+    for (auto first = waiting.begin(); first != waiting.end() && first->first == handed_over;
+         first = waiting.erase(first), ++handed_over) {
+      first->second();
     }
   };
-  on_threads(std::min<std::size_t>(threads, heads), failed, work);
-  for (const auto& [at, hand_over] : waiting) hand_over();  // some before them were stopped
-  return done == heads;
+  const bool whole = each_unit(plan.units.size(), threads, control, [&] {
+    return [&, rows = HeadRows(source, plan)](
+               std::size_t head, const std::function<bool()>& stopped) mutable -> HandOver {
+      auto hand_over = look(plan.units[head], rows, stopped);
+      if (!hand_over) return {};
+      return [&in_order, head, hand_over] { in_order(head, hand_over); };
+    };
+  });
+  for (const auto& [head, hand_over] : waiting) hand_over();  // some before them were stopped
+  return whole;
 }
 
 }  // namespace kvreplay::attention

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "reports/each_unit.hpp"
 #include "simulator/plan.hpp"
 #include "traces/row_source.hpp"
 #include "traces/run_control.hpp"
@@ -49,8 +50,6 @@ struct OfHead {
   Found found;
 };
 
-/// What is left to do with a head whose rows have passed; empty: it was stopped.
-using HandOver = std::function<void()>;
 using LookAtHead = std::function<HandOver(const UnitPlan& head, HeadRows& rows,
                                           const std::function<bool()>& stopped)>;
 

@@ -1,13 +1,13 @@
 #include "reports/powerlaw/attention.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 
 #include "policies/random_numbers.hpp"
+#include "reports/each_unit.hpp"
 #include "simulator/pooled_rows.hpp"
 
 namespace kvreplay::powerlaw {
@@ -147,10 +147,35 @@ std::vector<Analysis> analyse_all(const TokenSums& sums, const AttentionQuestion
   return analyses;
 }
 
-/// The sums of heads whose layer is not complete yet.
-struct OpenLayer {
-  std::map<std::size_t, TokenSums> heads;  ///< by unit: added in this order on any threads
-  std::size_t missing = 0;
+/// Adds up heads, on any threads, in the order of the plan.
+class LayerSums {
+ public:
+  explicit LayerSums(const ReplayPlan& plan) {
+    for (const auto& unit : plan.units) ++open_[unit.layer].missing;
+  }
+  std::size_t size() const { return open_.size(); }
+  /// The layer's sums where the head was the last of them.
+  std::optional<TokenSums> add(std::uint32_t layer, std::size_t unit, TokenSums sums) {
+    std::map<std::size_t, TokenSums> complete;
+    {
+      const std::scoped_lock lock(mutex_);
+      auto& open = open_[layer];
+      open.heads.emplace(unit, std::move(sums));
+      if (--open.missing > 0) return std::nullopt;
+      complete = std::move(open.heads);
+    }
+    TokenSums together;
+    for (const auto& [head, of_head] : complete) together += of_head;
+    return together;
+  }
+
+ private:
+  struct Open {
+    std::map<std::size_t, TokenSums> heads;  // by unit
+    std::size_t missing = 0;
+  };
+  std::mutex mutex_;
+  std::map<std::uint32_t, Open> open_;
 };
 
 }  // namespace
@@ -159,47 +184,32 @@ AttentionOutcome analyse_attention(const RowSource& source, const ReplayPlan& pl
                                    const AttentionQuestion& question, unsigned threads,
                                    const RunControl& control) {
   const std::size_t units = plan.units.size();
-  std::map<std::uint32_t, OpenLayer> open;
-  for (const auto& unit : plan.units) ++open[unit.layer].missing;
+  LayerSums sums_of_layers(plan);
   std::map<std::uint32_t, Place> layers;
   std::vector<std::vector<Analysis>> found(units);
-
-  std::atomic<std::size_t> next_unit{0};
-  std::atomic<bool> failed{false};
-  const auto stopped = [&] { return failed.load(std::memory_order_relaxed) || control.stopped(); };
-  std::mutex mutex;
-  std::uint64_t done = 0;
   const auto seed = question.question.seed;
-  const auto work = [&] {
-    Summing summing(source, plan, question);
-    for (std::size_t at = next_unit++; at < units && !stopped(); at = next_unit++) {
+  each_unit(units, threads, control, [&] {
+    return [&, summing = Summing(source, plan, question)](
+               std::size_t at, const std::function<bool()>& stopped) mutable -> HandOver {
       const auto& unit = plan.units[at];
       auto sums = summing.of(unit, stopped);
-      if (!sums) continue;
+      if (!sums) return {};
       auto analyses = analyse_all(*sums, question, seed_of(seed, unit.layer, unit.index), stopped);
-      if (analyses.empty()) continue;
-      std::map<std::size_t, TokenSums> complete;
-      {
-        const std::scoped_lock lock(mutex);
-        found[at] = std::move(analyses);
-        auto& layer = open[unit.layer];
-        layer.heads.emplace(at, std::move(*sums));
-        if (--layer.missing == 0) complete = std::move(layer.heads);
-        control.report("heads", ++done, units);
+      if (analyses.empty()) return {};
+      Place place{unit.layer, std::nullopt, {}};
+      if (const auto together = sums_of_layers.add(unit.layer, at, std::move(*sums))) {
+        place.analyses =
+            analyse_all(*together, question, seed_of(seed, unit.layer, kWholeLayer), stopped);
       }
-      if (complete.empty()) continue;
-      TokenSums together;
-      for (const auto& [head, of_head] : complete) together += of_head;
-      Place place{unit.layer, std::nullopt,
-                  analyse_all(together, question, seed_of(seed, unit.layer, kWholeLayer), stopped)};
-      const std::scoped_lock lock(mutex);
-      if (!place.analyses.empty()) layers.emplace(unit.layer, std::move(place));
-    }
-  };
-  on_threads(std::max<std::size_t>(threads, 1), failed, work);
+      return [&, at, analyses, place] {
+        found[at] = analyses;
+        if (!place.analyses.empty()) layers.emplace(place.layer, place);
+      };
+    };
+  });
 
   AttentionOutcome outcome;
-  outcome.whole = layers.size() == open.size();
+  outcome.whole = layers.size() == sums_of_layers.size();
   for (std::size_t at = 0; at < units; ++at) {
     if (found[at].empty()) continue;
     outcome.heads.push_back({plan.units[at].layer, plan.units[at].index, std::move(found[at])});
