@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "capture/byte_level_bpe.hpp"
 #include "capture/json_file.hpp"
@@ -193,7 +194,9 @@ class Reader {
           if (std::exchange(behind, true)) part.refuse(part.key("single") + " has two texts");
           continue;
         }
-        const std::uint32_t id = id_of(part, special->value("id", std::string()));
+        const auto name = special->find("id");
+        const bool named = name != special->end() && name->is_string();
+        const std::uint32_t id = id_of(part, named ? name->get<std::string>() : "");
         bool& added = behind ? vocabulary_.add_eos : vocabulary_.add_bos;
         if (std::exchange(added, true))
           part.refuse(part.key("single") +

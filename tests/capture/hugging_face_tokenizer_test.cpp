@@ -2,7 +2,9 @@
 #include "capture/hugging_face_tokenizer.hpp"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "gguf_builder.hpp"
 #include "paths.hpp"
@@ -74,6 +76,39 @@ TEST_CASE("tokenizers of folders: pieces, and the tokens that begin and end a te
                     Contains("generation_config.json: eos_token_id is no token"));
 }
 
+TEST_CASE("tokenizers of folders: changed bytes are refused or harmless") {
+  const std::string name = GENERATE("llama3", "llama2");
+  // Mostly of what is before the vocabulary.
+  const std::string bytes = read_file(fixtures() / name / "tokenizer.json");
+  const std::size_t vocabulary = bytes.find("\"vocab\"");
+  const TemporaryFolder folder;
+  const char* set = std::getenv("KVREPLAY_FUZZ_ROUNDS");  // for a longer run
+  const long rounds = set != nullptr ? std::atol(set) : 300;
+  std::mt19937 random(20260803);
+  const auto below = [&](std::size_t n) {
+    return std::uniform_int_distribution<std::size_t>(0, n - 1)(random);
+  };
+  long refused = 0;
+  for (long round = 0; round < rounds; ++round) {
+    std::string changed = bytes;
+    for (std::size_t k = below(3) + 1; k > 0; --k) {
+      const std::size_t at = below(below(4) == 0 ? changed.size() : vocabulary);
+      if (below(3) == 0)
+        changed.erase(at, below(4));
+      else
+        changed[at] = static_cast<char>(below(2) == 0 ? '0' + below(10) : below(256));
+    }
+    write_file(folder / "tokenizer.json", changed);
+    try {
+      read_hugging_face_tokenizer(folder.path())->encode("<s> a \n b\xff");
+    } catch (const InputError& error) {
+      CHECK_THAT(error.what(), Catch::StartsWith((folder / "tokenizer.json").string()));
+      ++refused;
+    }
+  }
+  CHECK(refused > rounds / 4);
+}
+
 TEST_CASE("tokenizers of folders: what is not known is refused by its name") {
   CHECK(refusal("gpt2", "{}").empty());
   CHECK_THAT(refusal("gpt2", R"({"model":{"type":"Unigram"}})"), Contains("\"Unigram\""));
@@ -115,6 +150,9 @@ TEST_CASE("tokenizers of folders: what is not known is refused by its name") {
   CHECK_THAT(refusal("llama3", Json{{"pre_tokenizer", split}}.dump()),
              Contains("pre_tokenizer.pretokenizers[0].pattern is \"\\w+\"") &&
                  Contains("Llama 3 and Qwen2"));
+  for (const std::string single : {R"([{"SpecialToken":3}])", R"([{"SpecialToken":{"id":3}}])"})
+    CHECK_THAT(refusal("llama2", R"({"post_processor":{"single":)" + single + "}}"),
+               Contains("post_processor.single names"));
   const TemporaryFolder empty;
   CHECK_THROWS_WITH(read_hugging_face_tokenizer(empty.path()), Contains("tokenizer.json"));
 }
