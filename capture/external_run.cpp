@@ -1,17 +1,32 @@
 #include "capture/external_run.hpp"
 
 #include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <limits>
 #include <stdexcept>
+
+#include "traces/out_of_memory.hpp"
 
 namespace kvreplay {
 namespace {
 
+/// What the KV heads of a layer hold.
 std::uint64_t held_floats(const TraceInfo& info) {
   return std::uint64_t{info.kv_heads} * info.tokens * info.head_size;
+}
+
+FloatBuffer room_for(const TraceInfo& info, const char* purpose) {
+  std::uint64_t floats = info.layers.size();
+  const bool too_many = __builtin_mul_overflow(floats, info.kv_heads, &floats) ||
+                        __builtin_mul_overflow(floats, info.tokens, &floats) ||
+                        __builtin_mul_overflow(floats, info.head_size, &floats) ||
+                        floats > std::numeric_limits<std::uint64_t>::max() / sizeof(float) / 2;
+  if (too_many) throw OutOfMemory(std::string(purpose) + " are more than any memory holds");
+  return {floats, purpose};
 }
 
 }  // namespace
@@ -20,9 +35,8 @@ ExternalRun::ExternalRun(const std::filesystem::path& path, const TraceInfo& pla
                          bool overwrite)
     : planned_(planned),
       recorder_(path, planned, overwrite),
-      keys_(planned.layers.size() * held_floats(planned), "the keys of a run"),
-      values_(needs_values() ? planned.layers.size() * held_floats(planned) : 0,
-              "the values of a run"),
+      keys_(room_for(planned, "the keys of a run")),
+      values_(needs_values() ? room_for(planned, "the values of a run") : FloatBuffer()),
       positions_(planned.layers.size(), 0),
       probabilities_([tokens = planned.tokens] {
         return FloatBuffer(RowLayout::kBlock * RowLayout::padded_length(tokens - 1),
@@ -79,7 +93,7 @@ void ExternalRun::record(std::uint32_t layer, std::uint32_t tokens, std::span<co
   const std::size_t heads = planned_.heads.size();
   // In row order: a recorder that writes rows in order must not keep many back.
   std::atomic<std::size_t> next{0};
-  tbb::parallel_for(0, tbb::this_task_arena::max_concurrency(), [&](int) {
+  const auto work = [&](int) {
     for (std::size_t task = next++; task < blocks.size() * heads; task = next++) {
       const RowRange rows = blocks[task / heads];
       const std::uint32_t head = planned_.heads[task % heads];
@@ -87,7 +101,10 @@ void ExternalRun::record(std::uint32_t layer, std::uint32_t tokens, std::span<co
              queries.data() + (std::size_t{rows.first - first} * planned_.model_heads + head) *
                                   planned_.head_size);
     }
-  });
+  };
+  // Isolated: a thread that waits here must not take up a task of the engine, which may call again.
+  tbb::this_task_arena::isolate(
+      [&] { tbb::parallel_for(0, tbb::this_task_arena::max_concurrency(), work); });
   positions_[layer_slot] = first + tokens;
   const std::uint32_t whole = *std::min_element(positions_.begin(), positions_.end());
   if (whole > whole_) recorder_.rows_whole(whole);

@@ -45,15 +45,25 @@ void take_vector(const std::byte* numbers, int type, std::uint32_t size, float* 
   }
 }
 
-/// What lies in device memory, copied.
-std::vector<std::byte> from_device(const void* data, std::size_t bytes) {
+/// What lies in device memory, copied: its vectors behind one another.
+std::vector<std::byte> from_device([[maybe_unused]] const kvreplay_vectors& from,
+                                   [[maybe_unused]] std::uint32_t tokens,
+                                   [[maybe_unused]] std::uint32_t heads,
+                                   [[maybe_unused]] std::size_t vector_bytes) {
 #ifdef KVREPLAY_CUDA
-  std::vector<std::byte> copy(bytes);
-  copy_from_device(data, copy);
+  const std::size_t number = bytes_of(from.type);
+  std::vector<std::byte> copy(tokens * heads * vector_bytes);
+  const auto* const data = static_cast<const std::byte*>(from.data);
+  if (from.head_stride * number == vector_bytes || heads == 1) {
+    copy_from_device(data, from.token_stride * number, heads * vector_bytes, tokens, copy.data());
+    return copy;
+  }
+  for (std::uint32_t token = 0; token < tokens; ++token) {
+    copy_from_device(data + token * from.token_stride * number, from.head_stride * number,
+                     vector_bytes, heads, copy.data() + token * heads * vector_bytes);
+  }
   return copy;
 #else
-  static_cast<void>(data);
-  static_cast<void>(bytes);
   throw std::invalid_argument(
       "vectors are in device memory, and this libkvreplay was built without CUDA; copy them to the "
       "host first");
@@ -67,20 +77,30 @@ void take_vectors(const kvreplay_vectors& from, std::uint32_t tokens, std::uint3
   if (from.data == nullptr) throw std::invalid_argument("vectors are missing");
   const std::size_t number = bytes_of(from.type);
   constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / 8 / (1U << 24);
-  const auto too_near = [&](std::size_t stride, std::uint32_t count) {
-    return count > 1 && (stride < size || stride > kMost);
+  // Whether what is `stride` apart has room for `length` numbers.
+  const auto apart = [](std::uint32_t count, std::size_t stride, std::size_t length) {
+    return count <= 1 || (stride >= length && stride <= kMost);
   };
-  if (too_near(from.token_stride, tokens) || too_near(from.head_stride, heads)) {
+  const std::size_t of_heads = heads > 1 ? (heads - 1) * from.head_stride + size : size;
+  const std::size_t of_tokens = tokens > 1 ? (tokens - 1) * from.token_stride + size : size;
+  const bool heads_within =
+      apart(heads, from.head_stride, size) && apart(tokens, from.token_stride, of_heads);
+  const bool tokens_within =
+      apart(tokens, from.token_stride, size) && apart(heads, from.head_stride, of_tokens);
+  if (!heads_within && !tokens_within) {
     throw std::invalid_argument("strides of " + std::to_string(from.token_stride) +
                                 " numbers a token and " + std::to_string(from.head_stride) +
                                 " a head do not fit vectors of " + std::to_string(size));
   }
-  const std::size_t last = (tokens - 1) * from.token_stride + (heads - 1) * from.head_stride + size;
   std::vector<std::byte> copy;
   const auto* numbers = static_cast<const std::byte*>(from.data);
+  std::size_t token_stride = from.token_stride;
+  std::size_t head_stride = from.head_stride;
   if (from.memory == KVREPLAY_DEVICE) {
-    copy = from_device(from.data, last * number);
+    copy = from_device(from, tokens, heads, size * number);
     numbers = copy.data();
+    token_stride = std::size_t{heads} * size;
+    head_stride = size;
   } else if (from.memory != KVREPLAY_HOST) {
     throw std::invalid_argument("memory of kind " + std::to_string(from.memory) +
                                 " is not known; give KVREPLAY_HOST or KVREPLAY_DEVICE");
@@ -89,7 +109,7 @@ void take_vectors(const kvreplay_vectors& from, std::uint32_t tokens, std::uint3
   float* next = out.data();
   for (std::uint32_t token = 0; token < tokens; ++token) {
     for (std::uint32_t head = 0; head < heads; ++head, next += size) {
-      const std::size_t at = token * from.token_stride + head * from.head_stride;
+      const std::size_t at = token * token_stride + head * head_stride;
       take_vector(numbers + at * number, from.type, size, next);
     }
   }

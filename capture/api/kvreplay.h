@@ -2,14 +2,14 @@
  * queries and keys of each layer behind the position embedding, as they enter the product q.k; the
  * library computes the rows, encodes them and writes the trace.
  *
- *   kvreplay_trace* trace = kvreplay_begin("run.h5", &model, &options, error, sizeof error);
+ *   kvreplay_trace* trace = kvreplay_begin("run.h5", &model, &options, NULL, error, sizeof error);
  *   each forward pass, each layer:
  *     kvreplay_record(trace, layer, position, tokens, &q, &k, NULL, error, sizeof error);
- *   kvreplay_end(trace, ids, pieces, tokens, error, sizeof error);
+ *   kvreplay_end(trace, tokens, ids, texts, error, sizeof error);
  *
  * One sequence a trace: no batch. Positions of a layer come in order, without gaps; layers in any
- * order. The functions of one trace may be called from several threads, one runs at a time; traces
- * are independent. No function throws, exits or prints. Functions return 0 or one of KVREPLAY_ERROR_*
+ * order. kvreplay_record() may be called from several threads, of one trace one runs at a time; traces
+ * are independent. A trace is ended or aborted once, when no other call of it runs or will come. No function throws, exits or prints. Functions return 0 or one of KVREPLAY_ERROR_*
  * and write one sentence to `error`, which may be NULL. A trace of which a record failed takes no
  * more: kvreplay_abort() it.
  *

@@ -318,6 +318,17 @@ TEST_CASE("what cannot be recorded is told by code and text") {
   CHECK_THAT(begun(model(), how).text, Contains("0 tokens are outside"));
   how = options("fp8");
   CHECK_THAT(begun(model(), how).text, Contains("fp8"));
+  of = model();  // more keys than numbers of 64 bits count
+  of.layers = of.kv_heads = of.heads = 1U << 16;
+  of.head_size = 1U << 16;
+  of.attention = nullptr;
+  how = options();
+  how.tokens = 1U << 24;
+  how.rows_from = (1U << 24) - 1;
+  const std::uint32_t only = 0;
+  how.heads = &only;
+  how.head_count = 1;
+  CHECK(begun(of, how).code == KVREPLAY_ERROR_UNEXPECTED);
   CHECK(kvreplay_begin(nullptr, nullptr, nullptr, nullptr, nullptr, 0) == nullptr);
   CHECK(Trace(folder / "none" / "t.h5", options()).begun().code == KVREPLAY_ERROR_OUTPUT);
 
@@ -334,6 +345,9 @@ TEST_CASE("what cannot be recorded is told by code and text") {
   bad = q;
   bad.token_stride = 1;
   CHECK_THAT(trace.record(0, 0, 2, bad, k).text, Contains("strides of 1 numbers a token"));
+  bad = q;  // each is wide enough for a vector, but not beside the other
+  bad.token_stride = kSize;
+  CHECK(trace.record(0, 0, 2, bad, k).code == KVREPLAY_ERROR_ARGUMENT);
   bad = q;
   bad.head_stride = ~std::size_t{0};
   CHECK(trace.record(0, 0, 2, bad, k).code == KVREPLAY_ERROR_ARGUMENT);

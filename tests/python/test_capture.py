@@ -1,4 +1,6 @@
 """Recording of tiny random transformers models: rows against their own eager attention, outputs to the bit."""
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -155,6 +157,90 @@ def test_simulate_gives_a_table(tmp_path):
     assert len(pandas.DataFrame(table)) == len(table["value"])
 
 
+def test_two_models_and_one_inside_the_other(tmp_path):
+    one, other = made(llama), made(gpt2)
+    plain = one(prompt(12)).logits, other(prompt(9)).logits
+    with torch.no_grad(), kvreplay.capture(one, tmp_path / "one.h5"), kvreplay.capture(other, tmp_path / "other.h5"):
+        assert torch.equal(one(prompt(12)).logits, plain[0])
+        assert torch.equal(other(prompt(9)).logits, plain[1])
+    assert kvreplay.read(tmp_path / "one.h5").architecture == "llama"
+    assert kvreplay.read(tmp_path / "other.h5").tokens == 9
+
+
+def test_nothing_is_left_behind(tmp_path):
+    import gc
+    import weakref
+
+    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    model = made(llama)
+    mine = lambda *args, **kwargs: "mine"  # noqa: E731
+    model.generate = mine
+    for name in ("a", "b"):
+        with contextlib.suppress(KeyError):
+            with torch.no_grad(), kvreplay.capture(model, tmp_path / f"{name}.h5") as recorded:
+                model(prompt(5))
+                if name == "b":
+                    raise KeyError
+    assert model.generate is mine
+    assert not [name for functions in (ALL_ATTENTION_FUNCTIONS, ALL_MASK_ATTENTION_FUNCTIONS) for name in functions if "kvreplay" in name]
+    recorded = weakref.ref(recorded)
+    gc.collect()
+    assert recorded() is None
+
+
+@pytest.mark.parametrize("arguments", [
+    dict(), dict(max_length=40), dict(max_new_tokens=6, prefill_chunk_size=8),
+    dict(generation_config=transformers.GenerationConfig(max_new_tokens=6, eos_token_id=None, pad_token_id=0)),
+    dict(max_new_tokens=6, cache_implementation="static")], ids=lambda arguments: ",".join(arguments) or "none")
+def test_generate_in_its_ways(tmp_path, arguments):
+    model = made(llama)
+    model.generation_config.eos_token_id = None
+    with kvreplay.capture(model, tmp_path / "t.h5"):
+        out = model.generate(prompt(30), do_sample=False, **arguments)
+    with kvreplay.read(tmp_path / "t.h5") as trace:
+        assert (trace.tokens, trace.prompt_tokens) == (out.shape[1] - 1, 30)
+        assert trace.token_ids.tolist() == out[0, :-1].tolist()
+        np.testing.assert_allclose([row.astype(np.float64).sum() for row in trace.rows(2, 3)], 1, atol=1e-3)
+
+
+@pytest.mark.parametrize("options", [dict(scale_attn_by_inverse_layer_idx=True), dict(scale_attn_weights=False)])
+def test_scales_of_gpt2(tmp_path, options):
+    torch.manual_seed(1)
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=96, n_embd=32, n_layer=3, n_head=4, n_positions=64,
+                                                                 attn_implementation="eager", **options)).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "c_attn.weight" in name:
+                parameter *= 10
+        attentions = model(prompt(20), output_attentions=True).attentions
+        with kvreplay.capture(model, tmp_path / "t.h5", encoding="fp32"):
+            model(prompt(20))
+    with kvreplay.read(tmp_path / "t.h5") as trace:
+        for layer in trace.layers:
+            assert worst_difference(trace, layer, attentions[layer], 0) < 1e-6
+
+
+class Letters:
+    """A tokenizer of byte-level BPE (0, 1), byte fallback (2) and SentencePiece (3)."""
+
+    def convert_ids_to_tokens(self, token):
+        return ["\u0120caf", "\u00c3", "<0xC3>", "\u2581the"][token % 4]
+
+    def decode(self, ids, clean_up_tokenization_spaces):
+        return [" caf", "\ufffd", "\ufffd", "the"][ids[0] % 4]
+
+
+def test_texts_of_tokens_are_bytes(tmp_path):
+    model = made(llama)
+    ids = torch.tensor([[4, 5, 6, 7]])
+    with torch.no_grad(), kvreplay.capture(model, tmp_path / "t.h5", tokenizer=Letters()):
+        model(ids)
+    with kvreplay.read(tmp_path / "t.h5") as trace:
+        assert trace.pieces == [" caf", "\\xc3", "\\xc3", " the"]
+
+
 def refused(words, model, tmp_path, run):
     path = tmp_path / "refused.h5"
     with pytest.raises(ValueError, match=words):
@@ -175,6 +261,23 @@ def test_what_cannot_be_recorded_is_refused(tmp_path):
     refused("filled before the block", model, tmp_path, lambda m: m(prompt(5), past_key_values=cache))
     refused("comes next", model, tmp_path, lambda m: (m(prompt(5)), m(prompt(5))))
     refused("runs on without one", made(gpt2), tmp_path, lambda m: (m(prompt(5)), m(prompt(5))))
+    refused("BloomForCausalLM does not use", transformers.BloomForCausalLM(
+        transformers.BloomConfig(vocab_size=96, hidden_size=32, n_layer=2, n_head=4)), tmp_path, lambda m: m(prompt(5)))
+    upcast = transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        vocab_size=96, n_embd=32, n_layer=2, n_head=4, reorder_and_upcast_attn=True, attn_implementation="eager"))
+    refused("reorder_and_upcast_attn", upcast, tmp_path, lambda m: m(prompt(5)))
+    sinks = transformers.GptOssForCausalLM(transformers.GptOssConfig(
+        **SMALL, num_key_value_heads=2, head_dim=8, num_local_experts=2, num_experts_per_tok=1, attn_implementation="eager"))
+    refused("s_aux", sinks, tmp_path, lambda m: m(prompt(5)))
+    cache = transformers.DynamicCache()
+    with pytest.raises(ValueError, match="token 14 comes where the trace has room for 8; pass capture.max_tokens=."):
+        with torch.no_grad(), kvreplay.capture(model, tmp_path / "t.h5", max_tokens=8):
+            for tokens in (5, 9):
+                model(prompt(tokens), past_key_values=cache)
+    flex = made(llama)
+    flex.config._attn_implementation = "flex_attention"
+    with pytest.raises(ValueError, match="'flex_attention' cannot be recorded"):
+        kvreplay.capture(flex, tmp_path / "t.h5").__enter__()
     with pytest.raises(ValueError, match="fp8"):
         with torch.no_grad(), kvreplay.capture(model, tmp_path / "t.h5", encoding="fp8"):
             model(prompt(5))

@@ -65,10 +65,17 @@ def test_what_is_exported_can_be_imported(tmp_path, kind):
             kvreplay.export_dense(trace, tmp_path / "dense.txt")
     if kind == "npz":
         np.testing.assert_array_equal(np.load(tmp_path / "dense.npz")["attention"], dense)
-    kvreplay.import_attentions(tmp_path / f"dense.{kind}" if kind == "h5" else np.load(tmp_path / "dense.npz")["attention"],
-                               tmp_path / "again.h5", encoding="fp32")
+    kvreplay.import_attentions(tmp_path / f"dense.{kind}", tmp_path / "again.h5", encoding="fp32")
     with kvreplay.read(tmp_path / "again.h5") as trace:
         np.testing.assert_array_equal(trace.rows(2, 3).dense(), dense[2, 3])
+
+
+def test_a_model_of_one_layer(tmp_path):
+    two = np.stack([attentions(1)[0], attentions(1, seed=2)[0]])  # [batch, heads, n, n]
+    kvreplay.import_attentions((two,), tmp_path / "t.h5", batch=1, encoding="fp32")
+    with kvreplay.read(tmp_path / "t.h5") as trace:
+        assert trace.layers == [0]
+        np.testing.assert_array_equal(trace.rows(0, 2).dense(), two[1, 2])
 
 
 def test_what_is_no_attention_is_refused(tmp_path):

@@ -1,4 +1,5 @@
 """kvreplay.read() and simulate() on traces that the program made; rows against what `kvreplay trace dump` prints."""
+import os
 import subprocess
 
 import h5py
@@ -40,6 +41,32 @@ def test_rows_are_those_that_dump_prints(tmp_path, encoding):
         assert trace.pieces is None or len(trace.pieces) == 150
 
 
+def test_a_trace_of_some_rows_says_which_it_holds(tmp_path):
+    path = synth(tmp_path / "t.h5")
+    some = tmp_path / "some.h5"
+    with h5py.File(path) as source, h5py.File(some, "w") as target:
+        for name, value in {**source.attrs, "version": 2, "rows_from": 10, "rows_every": 7}.items():
+            target.attrs[name] = value
+        held = np.arange(150) >= 10
+        held &= (np.arange(150) - 10) % 7 == 0
+        lengths = np.where(held, np.diff(source["row_offsets"][:].astype(np.int64)), 0)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        target["row_offsets"] = offsets.astype(np.uint64)
+        for layer in ("0", "1"):
+            rows = source[f"layers/{layer}/rows"][:]
+            starts = source["row_offsets"][:-1][held].astype(np.int64)
+            target[f"layers/{layer}/rows"] = np.concatenate(
+                [rows[:, start:start + length] for start, length in zip(starts, lengths[held])], axis=1)
+    with kvreplay.read(path) as whole, kvreplay.read(some) as trace:
+        assert list(trace.held_rows()) == list(range(10, 150, 7))
+        for row in trace.held_rows():
+            np.testing.assert_array_equal(trace.rows(1, 2)[row], whole.rows(1, 2)[row])
+        with pytest.raises(KeyError, match="does not hold row 11; it holds one in 7 from 10 on"):
+            trace.rows(1, 2)[11]
+        with pytest.raises(KeyError):
+            list(trace.rows(1, 2))
+
+
 def test_chunked_and_compressed_rows_are_read_too(tmp_path):
     path = synth(tmp_path / "t.h5")
     other = tmp_path / "chunked.h5"
@@ -73,6 +100,11 @@ def test_what_is_not_there_is_said(tmp_path):
     (tmp_path / "text.h5").write_text("text")
     with pytest.raises(kvreplay.InputError, match="text.h5"):
         kvreplay.read(tmp_path / "text.h5")
+    damaged = synth(tmp_path / "damaged.h5")
+    with h5py.File(damaged, "a") as file:
+        del file.attrs["heads"]
+    with pytest.raises(kvreplay.InputError, match="damaged.h5 is a damaged kvreplay trace"):
+        kvreplay.read(damaged)
     with h5py.File(tmp_path / "other.h5", "w"):
         pass
     with pytest.raises(kvreplay.InputError, match="is not a kvreplay trace"):
@@ -107,8 +139,15 @@ def test_the_programs_sentence_is_the_exceptions(tmp_path):
 def test_progress_is_shown_on_terminals_and_errors_are_still_raised(tmp_path, monkeypatch, capsys):
     path = synth(tmp_path / "t.h5", tokens=900)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    table = kvreplay.simulate(path, policy="h2o", budget="10%", needed="none")
+    descriptors = len(os.listdir("/proc/self/fd"))
+    table = kvreplay.simulate(path, policy="h2o,tova,random", budget="10%,20%,30%")
     assert len(table["value"]) > 0
+    monkeypatch.setenv("KVREPLAY_PROGRAM", str(tmp_path / "none"))
+    with pytest.raises(FileNotFoundError):
+        kvreplay.simulate(path)
+    monkeypatch.undo()
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     with pytest.raises(ValueError, match="h3o"):
         kvreplay.simulate(path, policy="h3o")
     assert "h3o" in capsys.readouterr().err

@@ -29,7 +29,8 @@ def import_attentions(source: Any, path: Path, *, batch: int = 0, kv_heads: Opti
       .pt, .pth     torch.save() of one of these
       .npy, .npz    numpy.save() of an array, numpy.savez() of a layer an array, in the order of the numbers in their names
       .safetensors  a layer a tensor, likewise
-      .h5, .hdf5    an array, a dataset a layer, or layer_L/batch_B/head_H as attention-saver writes
+      .h5, .hdf5    a dataset a layer, likewise, or layer_L/batch_B/head_H as attention-saver writes
+    Where such a file has one array only, it holds all layers. Arrays of less than three axes are none of a layer.
     batch: which sequence, where there are several. kv_heads: of the model, if not as many as query heads. tolerance: as in
     `kvreplay help trace import`; bfloat16 needs 0.01. Raises kvreplay.InputError for what is no causal attention.
     """
@@ -87,20 +88,22 @@ def _fill(attention: Any, trace: Trace) -> None:
 
 
 def _write_dense(layers: List[_Layer], name: str, path: pathlib.Path) -> None:
-    dense = None
-    for at, layer in enumerate(layers):
-        rows = layer()
-        if rows.ndim != 3 or rows.shape[1] != rows.shape[2]:
-            raise InputError(f"{name}: layer {at} has the shape {rows.shape}, where [heads, n, n] is expected")
-        if dense is None:
-            kind = rows.dtype if rows.dtype in (np.float16, np.float64) else np.float32
-            dense = np.lib.format.open_memmap(path, "w+", kind, (len(layers), *rows.shape))
-        elif rows.shape != dense.shape[1:]:
-            raise InputError(f"{name}: layer {at} has the shape {rows.shape}, and the first has {dense.shape[1:]}")
-        dense[at] = rows
-    if dense is None:
+    shape: Tuple[int, ...] = ()
+    kind: Any = None
+    with open(path, "wb") as file:  # not mapped: a disk that is full is an error then, not the end of the process
+        for at, layer in enumerate(layers):
+            rows = layer()
+            if rows.ndim != 3 or rows.shape[1] != rows.shape[2]:
+                raise InputError(f"{name}: layer {at} has the shape {rows.shape}, where [heads, n, n] is expected")
+            if at == 0:
+                shape, kind = rows.shape, rows.dtype
+                np.lib.format.write_array_header_1_0(
+                    file, {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (len(layers), *shape)})
+            elif rows.shape != shape:
+                raise InputError(f"{name}: layer {at} has the shape {rows.shape}, and the first has {shape}")
+            np.ascontiguousarray(rows, kind).tofile(file)
+    if not layers:
         raise InputError(f"{name} holds no attention")
-    dense.flush()
 
 
 def _layers(source: Any, name: str, batch: int) -> List[_Layer]:
@@ -108,14 +111,14 @@ def _layers(source: Any, name: str, batch: int) -> List[_Layer]:
         source = _opened(pathlib.Path(source))
     if isinstance(source, h5py.File):
         return _of_hdf5(source, name, batch)
-    if isinstance(source, dict) or isinstance(source, np.lib.npyio.NpzFile):
-        keys = sorted(source, key=_numbers)
-        return _of_sequence([(lambda key=key: source[key]) for key in keys], batch, name)
+    if isinstance(source, (dict, np.lib.npyio.NpzFile)):
+        keys = sorted((key for key in source if source[key].ndim >= 3), key=_numbers)
+        return _of_file([(lambda key=key: source[key]) for key in keys], batch, name)
     if isinstance(source, (tuple, list)):
         if source and isinstance(source[0], (tuple, list)):
             return _of_steps(source, batch, name)
         return _of_sequence([(lambda layer=layer: layer) for layer in source], batch, name)
-    return _of_sequence([lambda: source], batch, name)
+    return _of_file([lambda: source], batch, name)
 
 
 def _opened(path: pathlib.Path) -> Any:
@@ -139,9 +142,13 @@ def _torch_load(path: pathlib.Path) -> Any:
 
 
 def _safetensors(path: pathlib.Path) -> Any:
-    import safetensors.numpy
+    import safetensors
 
-    return safetensors.numpy.load_file(path)
+    with safetensors.safe_open(path, framework="numpy") as file:
+        has_bf16 = any(file.get_slice(name).get_dtype() == "BF16" for name in file.keys())
+    # numpy has no bfloat16.
+    with safetensors.safe_open(path, framework="pt" if has_bf16 else "numpy") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}
 
 
 def _array(tensor: Any) -> np.ndarray:
@@ -164,12 +171,16 @@ def _sequence_of(array: np.ndarray, batch: int, name: str) -> np.ndarray:
     return array[batch]
 
 
-def _of_sequence(layers: List[Callable[[], Any]], batch: int, name: str) -> List[_Layer]:
+def _of_file(layers: List[Callable[[], Any]], batch: int, name: str) -> List[_Layer]:
     """A layer an entry, or one entry of all: [layers, heads, n, n] or with the batch behind layers."""
     if len(layers) == 1:
         whole = _array(layers[0]())
         if whole.ndim in (4, 5):
             return [(lambda at=at: _sequence_of(whole[at], batch, name)) for at in range(len(whole))]
+    return _of_sequence(layers, batch, name)
+
+
+def _of_sequence(layers: List[Callable[[], Any]], batch: int, name: str) -> List[_Layer]:
     return [(lambda layer=layer: _sequence_of(_array(layer()), batch, name)) for layer in layers]
 
 
@@ -215,4 +226,4 @@ def _of_hdf5(file: h5py.File, name: str, batch: int) -> List[_Layer]:
     if by_head:
         return [(lambda heads=heads: np.stack([_array(file[head][:]) for head in heads])) for _, heads in sorted(by_head.items())]
     of_attention = [dataset for dataset in others if file[dataset].ndim >= 3]
-    return _of_sequence([(lambda dataset=dataset: file[dataset][:]) for dataset in of_attention], batch, name)
+    return _of_file([(lambda dataset=dataset: file[dataset][:]) for dataset in of_attention], batch, name)

@@ -20,10 +20,14 @@ class HeadRows(Sequence):
 
     def __init__(self, trace: "Trace", layer: int, head: int) -> None:
         self._trace = trace
-        self._slot = trace.heads.index(head)
-        self._group = trace._layer(layer)
+        slot = trace._slot(head)
+        group = trace._layer(layer)
         if trace.encoding != "factors":
-            self._flat = _flat(trace, self._group["rows"], self._slot)
+            self._flat = _flat(trace, group["rows"], slot)
+            return
+        self._attention = {name: group.attrs[name].item() for name in ("scale", "softcap", "window")}
+        self._queries = _flat(trace, group["queries"], slot)
+        self._keys = _flat(trace, group["keys"], trace._kv_slot(slot))[:trace.tokens].astype(np.float64)
 
     def __len__(self) -> int:
         return self._trace.tokens
@@ -33,11 +37,11 @@ class HeadRows(Sequence):
             return [self[i] for i in range(*row.indices(len(self)))]
         row = range(len(self))[row]
         trace = self._trace
+        if row not in trace.held_rows():  # no IndexError, by which loops over all rows would just end
+            raise KeyError(f"{trace.path} does not hold row {row}; it holds one in {trace.rows_every} from {trace.rows_from} on")
         if trace.encoding == "factors":
             return self._computed(row)
-        start, end = int(trace._offsets[row]), int(trace._offsets[row + 1])
-        if start == end:
-            raise IndexError(f"{trace.path} does not hold row {row}; it holds one in {trace.rows_every} from {trace.rows_from} on")
+        start = int(trace._offsets[row])
         stored = self._flat[start:start + row + 1]
         if trace.encoding != "u16log":
             return stored
@@ -52,14 +56,9 @@ class HeadRows(Sequence):
         return dense
 
     def _computed(self, row: int) -> np.ndarray:
-        trace, group = self._trace, self._group
-        at, left = divmod(row - trace.rows_from, trace.rows_every)
-        if row < trace.rows_from or left:
-            raise IndexError(f"{trace.path} does not hold row {row}; it holds one in {trace.rows_every} from {trace.rows_from} on")
-        query = _flat(trace, group["queries"], self._slot)[at].astype(np.float64)
-        keys = _flat(trace, group["keys"], trace._kv_slot(self._slot))[:row + 1].astype(np.float64)
-        scores = group.attrs["scale"] * (keys @ query)
-        softcap, window = float(group.attrs["softcap"]), int(group.attrs["window"])
+        query = self._queries[(row - self._trace.rows_from) // self._trace.rows_every].astype(np.float64)
+        scores = self._attention["scale"] * (self._keys[:row + 1] @ query)
+        softcap, window = self._attention["softcap"], self._attention["window"]
         if softcap:
             scores = softcap * np.tanh(scores / softcap)
         if window:
@@ -77,6 +76,16 @@ class Trace:
             self._file = h5py.File(self.path, "r")
         except OSError as error:
             raise InputError(f"{self.path} cannot be read as HDF5: {error}") from error
+        try:
+            self._read_facts()
+        except (KeyError, ValueError, TypeError, OSError) as error:
+            self._file.close()
+            raise InputError(f"{self.path} is a damaged kvreplay trace: {error}") from error
+        except InputError:
+            self._file.close()
+            raise
+
+    def _read_facts(self) -> None:
         attributes = self._file.attrs
         if _text(attributes.get("format")) != "kvreplay trace":
             raise InputError(f"{self.path} is not a kvreplay trace")
@@ -98,9 +107,6 @@ class Trace:
 
     def rows(self, layer: int, head: int) -> HeadRows:
         """The rows of one query head; layer and head are indices of the model."""
-        self._layer(layer)
-        if head not in self.heads:
-            raise ValueError(f"{self.path} does not hold head {head}; it holds {self.heads}")
         return HeadRows(self, layer, head)
 
     def held_rows(self) -> range:
@@ -111,7 +117,7 @@ class Trace:
         group = self._layer(layer)
         if "values" not in group:
             raise ValueError(f"{self.path} does not hold values; capture it with values=True")
-        return _flat(self, group["values"], self._kv_slot(self.heads.index(head)))[:self.tokens]
+        return _flat(self, group["values"], self._kv_slot(self._slot(head)))[:self.tokens]
 
     @property
     def token_ids(self) -> Optional[np.ndarray]:
@@ -143,6 +149,11 @@ class Trace:
         if layer not in self.layers:
             raise ValueError(f"{self.path} does not hold layer {layer}; it holds {self.layers}")
         return self._file[f"layers/{layer}"]
+
+    def _slot(self, head: int) -> int:
+        if head not in self.heads:
+            raise ValueError(f"{self.path} does not hold head {head}; it holds {self.heads}")
+        return self.heads.index(head)
 
     def _kv_slot(self, slot: int) -> int:
         of_heads = np.asarray(self.heads) // (self.model_heads // self.kv_heads)

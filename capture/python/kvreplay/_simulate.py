@@ -75,23 +75,33 @@ def _run(command: List[str], progress: bool) -> "tuple[int, str]":
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
         return done.returncode, _sentence(done.stderr)
     ours, theirs = pty.openpty()  # the program shows progress on terminals only
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs) as process:
-        os.close(theirs)
-        said = b""
-        while True:
-            try:
-                part = os.read(ours, 4096)
-            except OSError as error:
-                if error.errno != errno.EIO:
-                    raise
-                break
-            if not part:
-                break
-            said = (said + part)[-4096:]
-            sys.stderr.write(part.decode(errors="replace"))
-            sys.stderr.flush()
-        os.close(ours)
-    return process.returncode, _sentence(said.decode(errors="replace"))
+    try:
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+            os.close(theirs)
+            theirs = -1
+            said = _shown(ours)
+    finally:
+        for descriptor in (ours, theirs):
+            if descriptor >= 0:
+                os.close(descriptor)
+    return process.returncode, _sentence(said)
+
+
+def _shown(terminal: int) -> str:
+    """Passes on to stderr what comes, and gives the end of it."""
+    said = b""
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            part = b""  # how Linux says that the other side is closed
+        if not part:
+            return said.decode(errors="replace")
+        said = (said + part)[-4096:]
+        sys.stderr.write(part.decode(errors="replace"))
+        sys.stderr.flush()
 
 
 def _sentence(said: str) -> str:
