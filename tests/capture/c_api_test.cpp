@@ -319,12 +319,12 @@ TEST_CASE("what cannot be recorded is told by code and text") {
   how = options("fp8");
   CHECK_THAT(begun(model(), how).text, Contains("fp8"));
   of = model();  // more keys than numbers of 64 bits count
-  of.layers = of.kv_heads = of.heads = 1U << 16;
-  of.head_size = 1U << 16;
+  of.layers = 64;
+  of.kv_heads = of.heads = of.head_size = 1U << 16;
   of.attention = nullptr;
   how = options();
   how.tokens = 1U << 24;
-  how.rows_from = (1U << 24) - 1;
+  how.rows_every = 1U << 24;
   const std::uint32_t only = 0;
   how.heads = &only;
   how.head_count = 1;
