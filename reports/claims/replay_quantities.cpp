@@ -42,6 +42,10 @@ std::size_t position_of(const ReplayPlan& plan, const ReplayCell& cell) {
 /// By unit where it is measured so, else by layer.
 Sample sample_of(const ReplayFacts& facts, const ReplayCell& cell) {
   const auto& [plan, outcome] = facts;
+  if (plan.group_size == 1 && (cell.metric == "union_ratio" || plan.scope == Scope::group)) {
+    throw std::invalid_argument(plan.trace +
+                                " is of a model whose KV heads serve one query head each");
+  }
   const Metrics metrics(plan);
   const auto& names = metrics.names();
   const auto metric = std::find(names.begin(), names.end(), cell.metric);

@@ -229,7 +229,8 @@ TEST_CASE("claims says what a trace cannot tell") {
   REQUIRE(run_kvreplay("trace synth --tokens 60 --layers 1 --heads 2 --out '" + bench.path("s.h5") +
                        "'")
               .exit_code == 0);
-  const auto found = claims_on(bench, "'" + bench.path("s.h5") + "' --only A1,A4,A9,A13,B4,B12");
+  const auto found =
+      claims_on(bench, "'" + bench.path("s.h5") + "' --only A1,A4,A9,A12,A13,B4,B12");
   const auto why = [&](const std::string& id) {
     const auto row = row_of(found, id);
     CHECK(row["verdict"] == "cannot be tested");
@@ -238,6 +239,7 @@ TEST_CASE("claims says what a trace cannot tell") {
   CHECK_THAT(why("A1"), Contains("there is no share of entries"));  // no row of 100 tokens
   CHECK_THAT(why("A4"), Contains("Undecided"));                     // two heads give no interval
   CHECK_THAT(why("A9"), Contains("no texts"));
+  CHECK_THAT(why("A12"), Contains("one query head each"));
   CHECK_THAT(why("A13"), Contains("decoded"));
   CHECK_THAT(why("B4"), Contains("accuracy run"));
   CHECK_THAT(why("B12"), Contains("two layers"));
