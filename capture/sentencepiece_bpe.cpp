@@ -66,6 +66,9 @@ SentencePieceBpe::SentencePieceBpe(Vocabulary given, std::span<const std::string
                                    SpacePrefix prefix)
     : VocabularyTokenizer(std::move(given)), prefix_(prefix) {
   set_pieces();
+  for (std::size_t id = 0; id < vocabulary().tokens.size(); ++id)  // Gemma's runs of spaces
+    if (vocabulary().kinds[id] == TokenKind::user_defined)
+      pieces_[id] = with_plain_spaces(vocabulary().tokens[id]);
   set_byte_tokens();
   set_merges(merges);
 }

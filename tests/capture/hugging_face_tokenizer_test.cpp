@@ -65,8 +65,21 @@ TEST_CASE("tokenizers of folders: pieces, and the tokens that begin and end a te
   for (const std::uint32_t id : llama2->encode("a b", false)) text += llama2->piece(id);
   CHECK(text == " a b");
 
+  // Gemma adds tokens that merges make too; they are not cut out of the text beforehand.
   const TemporaryFolder folder;
-  std::filesystem::copy(fixtures() / "llama2" / "tokenizer.json", folder / "tokenizer.json");
+  Json gemma = Json::parse(read_file(fixtures() / "gemma" / "tokenizer.json"));
+  const std::string spaces = "\u2581\u2581\u2581\u2581";
+  gemma["added_tokens"].push_back(
+      {{"id", gemma["model"]["vocab"][spaces]}, {"content", spaces}, {"special", false}});
+  write_file(folder / "tokenizer.json", gemma.dump());
+  const auto added = read_hugging_face_tokenizer(folder.path());
+  const auto ids = read_hugging_face_tokenizer(fixtures() / "gemma")->encode("    ", false);
+  CHECK(added->encode("    ", false) == ids);
+  REQUIRE(ids.size() == 1);
+  CHECK(added->piece(ids[0]) == "    ");
+
+  std::filesystem::copy_file(fixtures() / "llama2" / "tokenizer.json", folder / "tokenizer.json",
+                             std::filesystem::copy_options::overwrite_existing);
   write_file(folder / "config.json", R"({"eos_token_id":5})");
   CHECK(read_hugging_face_tokenizer(folder.path())->eos() == 5);
   write_file(folder / "generation_config.json", R"({"eos_token_id":[2,5]})");
