@@ -15,6 +15,21 @@
 
 namespace kvreplay {
 
+/// A step of a cache that one token may leave for good, behind a row that sees all it held.
+struct CacheStep {
+  double row_sum = 0;
+  double visible_sum = 0;           ///< row_sum where the row sees everything
+  std::uint64_t sum_of_tokens = 0;  ///< of their numbers, of the set after the step
+  std::uint32_t visible = 0;
+  bool evicts = false;
+  bool evicts_older = false;  ///< than the newcomer
+
+  std::uint32_t kept() const { return evicts ? visible - 1 : visible; }
+  bool as_large_as(const CacheStep& other) const {
+    return visible == other.visible && evicts == other.evicts;
+  }
+};
+
 class CellSamples {
  public:
   /// Both outlive the object.
@@ -31,12 +46,19 @@ class CellSamples {
   bool measured() const { return counts_ || (held_ && !bin_.empty()); }
   bool counts() const { return counts_; }
   std::uint32_t first_measured() const { return first_measured_; }
+  /// Whether any of the steps before `end` is measured.
+  bool measured_before(std::uint32_t end) const { return end > first_measured_ || !bin_.empty(); }
 
   /// Of a step that is measured: of a row, `visible_sum` of which falls on what the query sees;
   /// `held` are these tokens, and maybe later ones.
   void add_row(std::uint32_t i, const RowView& row, double visible_sum, const TokenBits& held);
   /// Of a row that sees everything.
   void add_whole_row(const RowView& row);
+  /// What add_row() and add_whole_row() add of needed sets.
+  void add_misses(std::uint32_t i, const RowView& row, const TokenBits& held);
+  void add_no_misses(const RowView& row);
+  /// The rest of what all steps from step `first` on add, whether they are measured or not.
+  void add_steps(std::uint32_t first, std::span<const CacheStep> steps);
   void add_output_error(double error) { add(metrics_.output_error(), error); }
   /// The set after the step and how many tokens were visible in it. `turnover`: none where it is
   /// not known.
@@ -59,6 +81,9 @@ class CellSamples {
     if (counts_) samples_[metric].add(sample);
     if (!bin_.empty()) bin_[metric].add(sample);
   }
+
+  static double loss_of(double row_sum, double visible_sum);
+  void add_steps(std::span<const CacheStep> steps, std::uint32_t first, std::vector<Samples>& to);
 
   const ReplayPlan& plan_;
   Metrics metrics_;

@@ -19,19 +19,19 @@ class Histogram {
   explicit Histogram(Rounding rounding = Rounding::nine_bits) : rounding_(rounding) {}
 
   /// `sample` is finite and not negative.
-  void add(float sample) {
+  void add(float sample, std::uint32_t times = 1) {
     std::uint32_t key = 0;
     if (rounding_ == Rounding::none) {
       key = static_cast<std::uint32_t>(sample);
     } else {
       key = (std::bit_cast<std::uint32_t>(sample) + kHalf) >> kDroppedBits;
       if (key < kLeastKey) {
-        ++zeros_;
+        zeros_ += times;
         return;
       }
     }
     if (key - first_ >= counts_.size()) reach(key);
-    ++counts_[key - first_];
+    counts_[key - first_] += times;
   }
   /// Not where samples are counted exactly.
   void add_zeros(std::uint64_t count) { zeros_ += static_cast<std::uint32_t>(count); }
@@ -83,12 +83,13 @@ class Samples {
  public:
   explicit Samples(Rounding rounding = Rounding::nine_bits) : histogram_(rounding) {}
 
-  void add(double sample) {
-    sums_.sum += sample;
+  /// Many times only what is a whole number: their sum is that of as many additions.
+  void add(double sample, std::uint32_t times = 1) {
+    sums_.sum += times * sample;
     if (sample < sums_.min) sums_.min = sample;
     if (sample > sums_.max) sums_.max = sample;
-    ++sums_.count;
-    histogram_.add(static_cast<float>(sample));
+    sums_.count += times;
+    histogram_.add(static_cast<float>(sample), times);
   }
   void add_zeros(std::uint64_t count) {
     if (count == 0) return;
