@@ -9,8 +9,7 @@ namespace kvreplay {
 namespace {
 
 constexpr std::size_t kChunkWords = 8;  // of a tile: 32 KiB, which stay in L1 for all lanes
-constexpr std::size_t kPartialSums = 8;
-// A sum that has lost more than this share of itself to subtractions is summed again.
+// A sum that is less than this share of its row may be the rest of large ones: it is summed again.
 constexpr double kTrusted = 1.0 / 256;
 
 std::size_t words_of(std::uint32_t tokens) {
@@ -27,9 +26,8 @@ std::size_t less(std::size_t number, std::size_t less) {
   return number - std::min(number, less);
 }
 
-double total(const double* partial) {
-  return ((partial[0] + partial[4]) + (partial[2] + partial[6])) +
-         ((partial[1] + partial[5]) + (partial[3] + partial[7]));
+double total(const double* sums) {
+  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
 /// Calls use(first, last) for the words 0 .. words - 1, a chunk at a time.
@@ -53,6 +51,24 @@ bool BudgetLanes::serve(const ReplayPlan& plan, const CellPlan& cell) {
          !plan.only_visible && !plan.values && !plan.unions && !plan.cost;
 }
 
+std::vector<std::vector<std::size_t>> BudgetLanes::chains(const ReplayPlan& plan,
+                                                          std::span<const std::size_t> cells) {
+  constexpr std::size_t kLongest = 8;
+  std::vector<std::vector<std::size_t>> chains;
+  for (const std::size_t cell : cells) {
+    const PolicyRequest& policy = plan.cells[cell].policy;
+    const auto follows = [&](const PolicyRequest& last) {
+      return last.entry == policy.entry && last.text == policy.text;
+    };
+    if (chains.empty() || chains.back().size() == kLongest ||
+        !follows(plan.cells[chains.back().back()].policy)) {
+      chains.emplace_back();
+    }
+    chains.back().push_back(cell);
+  }
+  return chains;
+}
+
 BudgetLanes::Lane::Lane(const ReplayPlan& plan, std::size_t number)
     : cell(number),
       capacity(plan.cells[number].traits.capacity),
@@ -60,17 +76,24 @@ BudgetLanes::Lane::Lane(const ReplayPlan& plan, std::size_t number)
       sums(rule.by == LowestLeaves::By::sum),
       renormalised(plan.cells[number].traits.rows == RowForm::renormalised),
       holds_all(kvreplay::holds_all(plan, plan.cells[number].traits)),
-      samples(plan, plan.cells[number]),
-      partial_sums(kTileRows * kPartialSums) {}
+      samples(plan, plan.cells[number]) {}
 
 BudgetLanes::BudgetLanes(const ReplayPlan& plan, std::span<const std::size_t> cells,
                          const LaneKernels& kernels)
     : plan_(plan), kernels_(kernels), tile_(words_of(plan.tokens) * kTileWord) {
   for (const std::size_t cell : cells) lanes_.emplace_back(plan, cell);
+  std::size_t lane = 0;
+  for (const auto& chain : chains(plan, cells)) {
+    for (std::size_t at = 0; at < chain.size(); ++at, ++lane) {
+      if (at + 1 < chain.size()) lanes_[lane].next = lane + 1;
+    }
+  }
+  none_.held.clear(plan.tokens);
 }
 
 void BudgetLanes::start() {
   for (auto& scores : unevicted_) scores.assign(words_of(plan_.tokens) * kWordTokens, 0.0);
+  all_.held.clear(plan_.tokens);
   for (Lane& lane : lanes_) {
     lane.samples.start();
     lane.zero_mass_rows = 0;
@@ -89,10 +112,9 @@ void BudgetLanes::step(RowRange rows, const RowViews& views, const AfterStep& af
 }
 
 void BudgetLanes::step_tile(RowRange rows, const RowViews& views, const AfterStep& after) {
+  all_.size = rows.first;
   for (Lane& lane : lanes_) {
     if (!lane.filled && lane.capacity < rows.last) fill(lane, rows.first);
-    if (!lane.filled) continue;
-    for (std::uint32_t i = rows.first; i < rows.last; ++i) lane.held.set(i);
   }
   sum_held(rows, views);
   for (Lane& lane : lanes_) {
@@ -101,10 +123,17 @@ void BudgetLanes::step_tile(RowRange rows, const RowViews& views, const AfterSte
   // Lane by lane within a row: what one waits for the next one does not.
   for (std::uint32_t i = rows.first; i < rows.last; ++i) {
     const RowView& view = views.row(i)[0];
+    const std::uint32_t row = i - rows.first;
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-      step_lane(lanes_[lane], i, i - rows.first, view);
-      if (after) after(lane, i);
+      step_lane(lanes_[lane], i, row, view);
+      if (!after) continue;
+      lanes_[lane].samples.add_steps(i, std::span(lanes_[lane].steps).subspan(row, 1));
+      after(lane, i);
     }
+  }
+  for (Lane& lane : lanes_) {
+    if (after || !lane.samples.measured_before(rows.last)) continue;
+    lane.samples.add_steps(rows.first, std::span(lane.steps).first(rows.size()));
   }
   end_tile(rows, views);
 }
@@ -114,21 +143,23 @@ void BudgetLanes::load_tile(RowRange rows, const RowViews& views, std::size_t fi
   for (std::uint32_t row = 0; row < kTileRows; ++row) {
     const auto weights =
         row < rows.size() ? views.row(rows.first + row)[0].weights : std::span<const float>();
-    for (std::size_t word = first; word < last; ++word) {
-      double* const out = tile_.data() + word * kTileWord + row * kWordTokens;
-      const auto here = weights.subspan(std::min(weights.size(), word * kWordTokens));
-      const std::size_t count = std::min<std::size_t>(here.size(), kWordTokens);
-      std::copy_n(here.begin(), count, out);
-      std::fill(out + count, out + kWordTokens, 0.0);
+    double* const out = tile_.data() + row * kGroup;
+    const std::size_t whole = std::clamp(weights.size() / kGroup, first * 8, last * 8);
+    if (whole > first * 8) {
+      kernels_.load_row(&weights[first * kWordTokens], whole - first * 8, out + first * kTileWord);
+    }
+    for (std::size_t group = whole; group < last * 8; ++group) {
+      for (std::size_t at = 0; at < kGroup; ++at) {
+        const std::size_t token = group * kGroup + at;
+        out[group * kTileGroup + at] = token < weights.size() ? weights[token] : 0;
+      }
     }
   }
 }
 
 void BudgetLanes::fill(Lane& lane, std::uint32_t first) const {
   lane.filled = true;
-  lane.size = first;
-  lane.held.clear(plan_.tokens);
-  for (std::uint32_t token = 0; token < first; ++token) lane.held.set(token);
+  lane.tokens = all_;
   lane.token_sum = std::uint64_t{first} * (first - 1) / 2;
   if (!lane.sums) return;
   lane.scores = unevicted_[lane.renormalised ? 1 : 0];
@@ -136,85 +167,108 @@ void BudgetLanes::fill(Lane& lane, std::uint32_t first) const {
   choose_contenders(lane, first - std::min(lane.rule.recent, first));
 }
 
+const BudgetLanes::Summed& BudgetLanes::base_of(const Lane& lane) const {
+  const bool next = lane.next && lanes_[*lane.next].filled;
+  const Summed& base = next ? lanes_[*lane.next].tokens : all_;
+  return base.size < 2 * lane.tokens.size ? base : none_;
+}
+
 void BudgetLanes::sum_held(RowRange rows, const RowViews& views) {
-  for (Lane& lane : lanes_) std::fill(lane.partial_sums.begin(), lane.partial_sums.end(), 0.0);
+  all_.row_sums.fill(0);
+  for (std::uint32_t i = rows.first; i < rows.last; ++i) {
+    all_.row_sums[i - rows.first] = views.row(i)[0].sum;
+    all_.held.set(i);
+    for (Lane& lane : lanes_) {
+      if (lane.filled) lane.tokens.held.set(i);
+    }
+  }
+  for (Lane& lane : lanes_) std::fill(lane.changed.begin(), lane.changed.end(), 0.0);
   for_each_chunk(words_of(rows.last), [&](std::size_t first, std::size_t last) {
     load_tile(rows, views, first, last);
+    const auto words = [&](const Summed& tokens) { return tokens.held.words().data() + first; };
     for (Lane& lane : lanes_) {
       if (!lane.filled) continue;
-      kernels_.add_held(tile_.data() + first * kTileWord, lane.held.words().data() + first,
-                        last - first, lane.partial_sums.data());
+      kernels_.add_changed(tile_.data() + first * kTileWord, words(lane.tokens),
+                           words(base_of(lane)), last - first, lane.changed.data());
     }
   });
-  for (Lane& lane : lanes_) {
+  for (std::size_t at = lanes_.size(); at-- > 0;) {
+    Lane& lane = lanes_[at];
+    if (!lane.filled) continue;
+    const auto& base_sums = base_of(lane).row_sums;
     for (std::uint32_t row = 0; row < kTileRows; ++row) {
-      lane.held_sums[row] = total(lane.partial_sums.data() + row * kPartialSums);
+      lane.tokens.row_sums[row] = base_sums[row] + total(lane.changed.data() + row * kGroup);
     }
-    lane.visible_sums = lane.held_sums;
+    lane.visible_sums = lane.tokens.row_sums;
   }
 }
 
 double BudgetLanes::visible_sum(const Lane& lane, std::uint32_t i, std::uint32_t row,
                                 const RowView& view) const {
-  if (lane.size == i + 1) return view.sum;
-  const double sum = lane.visible_sums[row];
-  if (sum == lane.held_sums[row] || sum > kTrusted * lane.held_sums[row]) return sum;
-  std::array<double, kPartialSums> partial{};
+  if (lane.tokens.size == i + 1) return view.sum;
+  if (lane.visible_sums[row] > kTrusted * view.sum) return lane.visible_sums[row];
+  std::array<double, kGroup> sums{};
   for (std::size_t word = 0; word < words_of(i + 1); ++word) {
-    const double* const weights = tile_.data() + word * kTileWord + row * kWordTokens;
-    for (auto bits = lane.held.words()[word]; bits != 0; bits &= bits - 1) {
+    const double* const weights = tile_.data() + word * kTileWord + row * kGroup;
+    for (auto bits = lane.tokens.held.words()[word]; bits != 0; bits &= bits - 1) {
       const auto token = static_cast<std::size_t>(std::countr_zero(bits));
-      partial[token % kPartialSums] += weights[token];
+      sums[token % kGroup] += weights[token / kGroup * kTileGroup + token % kGroup];
     }
   }
-  return total(partial.data());
+  return total(sums.data());
 }
 
 void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view) {
-  CellSamples& samples = lane.samples;
-  samples.begin(i);
   lane.evicted.reset();
+  CacheStep& step = lane.steps[row];
   if (!lane.filled) {
     if (lane.renormalised && !lane.holds_all && !(view.sum > 0)) ++lane.zero_mass_rows;
-    if (!samples.measured()) return;
-    samples.add_whole_row(view);
-    samples.add_set(i, i + 1, std::uint64_t{i} * (i + 1) / 2, i + 1, 0);
+    step = {view.sum, view.sum, std::uint64_t{i} * (i + 1) / 2, i + 1};
+    measure_needed(lane, i, view);
     return;
   }
-  const std::uint32_t held_before = lane.size++;
+  ++lane.tokens.size;
   lane.token_sum += i;
   const double sum = visible_sum(lane, i, row, view);
-  if (samples.measured()) {
-    if (lane.size == i + 1) {
-      samples.add_whole_row(view);
-    } else {
-      samples.add_row(i, view, sum, lane.held);
-    }
-  }
+  measure_needed(lane, i, view);
   lane.scales[row] = 1;
   if (lane.renormalised) {
     if (!(sum > 0)) ++lane.zero_mass_rows;
     lane.scales[row] = sum > 0 ? 1 / sum : 0;
   }
   if (has_scores(lane)) lane.contenders.add_row(kernels_, row, lane.scales[row]);
-  const std::uint32_t visible = lane.size;
-  if (lane.size > lane.capacity) evict(lane, i, row);
-  if (!samples.measured()) return;
-  const double left = lane.evicted && *lane.evicted != i ? 1 : 0;
-  samples.add_set(i, lane.size, lane.token_sum, visible, held_before == 0 ? 0 : left / held_before);
+  const std::uint32_t visible = lane.tokens.size;
+  if (visible > lane.capacity) evict(lane, i, row);
+  step = {view.sum,
+          sum,
+          lane.token_sum,
+          visible,
+          lane.evicted.has_value(),
+          lane.evicted && *lane.evicted != i};
+}
+
+void BudgetLanes::measure_needed(Lane& lane, std::uint32_t i, const RowView& view) {
+  if (view.needed.empty()) return;
+  lane.samples.begin(i);
+  if (!lane.samples.measured()) return;
+  if (!lane.filled || lane.tokens.size == i + 1) {
+    lane.samples.add_no_misses(view);
+  } else {
+    lane.samples.add_misses(i, view, lane.tokens.held);
+  }
 }
 
 void BudgetLanes::evict(Lane& lane, std::uint32_t i, std::uint32_t row) {
   const std::uint32_t token = lane.sums ? lowest_sum(lane, i, row) : lowest_weight(lane, i, row);
-  lane.held.reset(token);
-  --lane.size;
+  lane.tokens.held.reset(token);
+  --lane.tokens.size;
   lane.token_sum -= token;
   lane.evicted = token;
-  if (lane.samples.counts()) lane.samples.evicted(i, token);
-  const double* const weights =
-      tile_.data() + token / kWordTokens * kTileWord + token % kWordTokens;
-  for (std::uint32_t later = row + 1; later < kTileRows; ++later) {
-    lane.visible_sums[later] -= weights[later * kWordTokens];
+  if (i >= lane.samples.first_measured()) lane.samples.evicted(i, token);
+  // Of earlier rows too, whose sums are not used any more: a loop of always eight is faster.
+  const double* const weights = tile_.data() + token / kGroup * kTileGroup + token % kGroup;
+  for (std::uint32_t other = 0; other < kTileRows; ++other) {
+    lane.visible_sums[other] -= weights[other * kGroup];
   }
 }
 
@@ -236,7 +290,7 @@ std::uint32_t BudgetLanes::lowest_weight(const Lane& lane, std::uint32_t i, std:
     eligible_[word] = may_leave(lane, word, candidates);
   }
   const std::size_t token =
-      kernels_.find_lowest(tile_.data() + row * kWordTokens, eligible_.data(), eligible_.size());
+      kernels_.find_lowest(tile_.data() + row * kGroup, eligible_.data(), eligible_.size());
   if (token >= candidates) none_may_leave(lane, i);
   return static_cast<std::uint32_t>(token);
 }
@@ -244,7 +298,7 @@ std::uint32_t BudgetLanes::lowest_weight(const Lane& lane, std::uint32_t i, std:
 std::uint64_t BudgetLanes::may_leave(const Lane& lane, std::size_t word,
                                      std::uint32_t candidates) const {
   const std::size_t token = word * kWordTokens;
-  return lane.held.words()[word] & low_bits(less(candidates, token)) &
+  return lane.tokens.held.words()[word] & low_bits(less(candidates, token)) &
          ~low_bits(less(lane.rule.sinks, token));
 }
 
@@ -255,15 +309,20 @@ void BudgetLanes::none_may_leave(const Lane& lane, std::uint32_t i) const {
 
 void BudgetLanes::add_rows(Lane& lane, std::size_t first, std::size_t last,
                            std::uint32_t candidates) const {
-  std::array<std::uint64_t, kChunkWords> below;
-  const auto held = lane.held.words().subspan(first, last - first);
+  std::array<unsigned char, kChunkWords * 8> below;
+  const auto held = lane.tokens.held.words().subspan(first, last - first);
   double* const scores = lane.scores.data() + first * kWordTokens;
   kernels_.add_rows(tile_.data() + first * kTileWord, lane.scales.data(), held.data(), held.size(),
                     lane.contenders.bound(), scores, below.data());
   for (std::size_t word = 0; word < held.size(); ++word) {
+    std::uint64_t bits = 0;
+    for (std::size_t byte = 0; byte < 8; ++byte) {
+      bits |= std::uint64_t{below[word * 8 + byte]} << 8 * byte;
+    }
+    if (bits == 0) continue;
     const std::size_t token = (first + word) * kWordTokens;
     lane.contenders.take(static_cast<std::uint32_t>(token),
-                         below[word] & may_leave(lane, first + word, candidates),
+                         bits & may_leave(lane, first + word, candidates),
                          scores + word * kWordTokens);
   }
 }
@@ -321,7 +380,7 @@ void BudgetLanes::add_unevicted(RowRange rows, const RowViews& views, bool renor
   double* const scores = unevicted_[renormalised ? 1 : 0].data();
   for_each_chunk(words_of(rows.last), [&](std::size_t first, std::size_t last) {
     std::array<std::uint64_t, kChunkWords> all;
-    std::array<std::uint64_t, kChunkWords> below;
+    std::array<unsigned char, kChunkWords * 8> below;
     all.fill(~std::uint64_t{0});
     kernels_.add_rows(tile_.data() + first * kTileWord, scales.data(), all.data(), last - first, 0,
                       scores + first * kWordTokens, below.data());
@@ -335,7 +394,7 @@ std::vector<std::uint32_t> BudgetLanes::kept(std::size_t lane, std::uint32_t i) 
     std::iota(tokens.begin(), tokens.end(), 0U);
     return tokens;
   }
-  const auto words = lanes_[lane].held.words();
+  const auto words = lanes_[lane].tokens.held.words();
   for (std::uint32_t token = 0; token <= i; ++token) {
     if ((words[token / kWordTokens] >> (token % kWordTokens) & 1) != 0) tokens.push_back(token);
   }

@@ -3,7 +3,9 @@
 // once for all of them.
 //
 // A lane is one cell. Rows come in tiles of eight. At the start of a tile every lane sums all eight
-// over what it holds; of what it evicts within the tile it takes the weights out of the later sums.
+// over what it holds: as budgets of one policy hold nearly the same, it adds to the next one's sums
+// what that lacks and subtracts what it has more. Of what it evicts within the tile it takes the
+// weights out of the later sums.
 // What leaves within a tile is found among the lowest scores at its start, the contenders: only
 // these are brought up to each row, all others at the tile's end. A lane that goes by the last row
 // has no scores and looks for the lowest weight in each.
@@ -36,6 +38,11 @@ class BudgetLanes {
   /// of its tokens.
   static bool serve(const ReplayPlan& plan, const CellPlan& cell);
 
+  /// Cells that serve, in chains of budgets of one policy that are summed by one another: lanes
+  /// that take whole ones, in this order, measure the same to the bit, whichever they are.
+  static std::vector<std::vector<std::size_t>> chains(const ReplayPlan& plan,
+                                                      std::span<const std::size_t> cells);
+
   /// `cells` are numbers of cells of the plan that serve; the plan outlives the lanes.
   BudgetLanes(const ReplayPlan& plan, std::span<const std::size_t> cells,
               const LaneKernels& kernels = *lane_kernels().front());
@@ -65,10 +72,18 @@ class BudgetLanes {
   template <class Number>
   using Aligned = std::vector<Number, tbb::cache_aligned_allocator<Number>>;
 
+  /// Tokens, and what the rows of a tile give those of its start.
+  struct Summed {
+    std::uint32_t size = 0;
+    TokenBits held = {};                       // those of the tile that are still to come, too
+    std::array<double, kTileRows> row_sums{};  // by row
+  };
+
   struct Lane {
     Lane(const ReplayPlan& plan, std::size_t number);
 
     std::size_t cell;
+    std::optional<std::size_t> next = {};  // lane of its chain
     std::uint32_t capacity;
     LowestLeaves rule;
     bool sums;  // it has scores
@@ -77,17 +92,16 @@ class BudgetLanes {
     CellSamples samples;
     std::uint64_t zero_mass_rows = 0;
     std::optional<std::uint32_t> evicted = {};  // at the last step
+    std::array<CacheStep, kTileRows> steps = {};
 
     // All that follows means something from the tile on in which the cache is over capacity.
     bool filled = false;
-    std::uint32_t size = 0;                        // tokens held
-    std::uint64_t token_sum = 0;                   // of their numbers
-    TokenBits held = {};                           // those of the tile that are still to come, too
-    Aligned<double> scores = {};                   // by token
+    Summed tokens = {};
+    std::uint64_t token_sum = 0;                                    // of their numbers
+    Aligned<double> changed = Aligned<double>(kTileRows * kGroup);  // sums, see LaneKernels
+    Aligned<double> scores = {};                                    // by token
     std::array<double, kTileRows> scales{};        // of rows that are still to be added to scores
-    std::array<double, kTileRows> held_sums{};     // by row, over what is held at the tile's start
-    std::array<double, kTileRows> visible_sums{};  // less what has left since
-    Aligned<double> partial_sums = {};             // see LaneKernels
+    std::array<double, kTileRows> visible_sums{};  // by row: of the tokens, less what left since
     Contenders contenders = {};
   };
 
@@ -96,9 +110,12 @@ class BudgetLanes {
   void load_tile(RowRange rows, const RowViews& views, std::size_t first, std::size_t last);
   void fill(Lane& lane, std::uint32_t first) const;
   void sum_held(RowRange rows, const RowViews& views);
+  /// A set that differs little from what a lane holds: that of the next budget, all, or none.
+  const Summed& base_of(const Lane& lane) const;
   void step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view);
   double visible_sum(const Lane& lane, std::uint32_t i, std::uint32_t row,
                      const RowView& view) const;
+  static void measure_needed(Lane& lane, std::uint32_t i, const RowView& view);
   void evict(Lane& lane, std::uint32_t i, std::uint32_t row);
   /// The token that leaves: of the lowest score, of the lowest weight.
   std::uint32_t lowest_sum(Lane& lane, std::uint32_t i, std::uint32_t row) const;
@@ -119,7 +136,9 @@ class BudgetLanes {
   const ReplayPlan& plan_;
   const LaneKernels& kernels_;
   std::vector<Lane> lanes_;
-  Aligned<double> tile_;                      // see LaneKernels
+  Aligned<double> tile_;  // see LaneKernels
+  Summed all_;
+  Summed none_;
   std::vector<std::uint64_t> eligible_;       // scratch
   std::array<Aligned<double>, 2> unevicted_;  // scores of raw and renormalised rows if nothing left
 };

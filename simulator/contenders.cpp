@@ -62,10 +62,9 @@ void Contenders::enter(std::uint32_t token, double score) {
 void Contenders::load(const double* tile, std::uint32_t from) {
   from_ = from;
   for (std::size_t at = 0; at < places_; ++at) {
-    const double* const weights =
-        tile + tokens_[at] / kWordTokens * kTileWord + tokens_[at] % kWordTokens;
+    const double* const weights = tile + tokens_[at] / kGroup * kTileGroup + tokens_[at] % kGroup;
     for (std::uint32_t row = 0; row < kTileRows; ++row) {
-      weights_[row][at] = weights[row * kWordTokens];
+      weights_[row][at] = weights[row * kGroup];
     }
   }
   // The kernels take eight at a time.

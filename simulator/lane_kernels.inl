@@ -1,12 +1,14 @@
 // The bodies of LaneKernels for vectors of kWidth doubles. Included by one source file for each
-// width, with that width's compiler options: nothing here may come from a header that has inline
-// functions, or the linker might give those of the widest machine to all.
+// width, with that width's compiler options, behind its
+//   Vector       kWidth doubles, which may alias
+//   widened      kWidth floats as doubles
+//   where_below  in which elements one is below another, as bits
+//   fused        a * b + c where the product is exact, in one instruction if there is one
+// Nothing else may come from a header that has inline functions, or the linker might give those of
+// the widest machine to all; the compiler's own intrinsics it never sees.
 
-using Vector [[gnu::vector_size(kWidth * sizeof(double)), gnu::may_alias]] = double;
 using Bits [[gnu::vector_size(kWidth * sizeof(double))]] = long long;
 
-constexpr std::uint32_t kGroup = 8;                // tokens whose bits are one byte
-constexpr std::uint32_t kParts = kGroup / kWidth;  // vectors of a group
 constexpr long long kNowhere = 0x7fffffff;
 
 inline Vector all(double number) {
@@ -25,6 +27,13 @@ inline const Vector& at(const double* numbers) {
 }
 inline Vector& at(double* numbers) {
   return *reinterpret_cast<Vector*>(numbers);
+}
+
+/// The same address in one register: with an index in another one g++ 12 makes instructions of it
+/// that the machine takes apart.
+inline const double* in_register(const double* address) {
+  asm("" : "+r"(address));
+  return address;
 }
 
 /// Each element `by` places down, the first ones last.
@@ -60,66 +69,84 @@ inline std::size_t first_of_least(Vector numbers, Bits where) {
   return static_cast<std::size_t>(least_of(numbers == least ? where : Bits{} + kNowhere)[0]);
 }
 
-/// The bits that any element has.
-inline std::uint64_t any_of(Bits bits) {
-  if constexpr (kWidth == 8) bits |= turned<4>(bits);
-  if constexpr (kWidth >= 4) bits |= turned<2>(bits);
-  bits |= turned<1>(bits);
-  return static_cast<std::uint64_t>(bits[0]);
+/// Which bytes of a word are not 0, as eight bits.
+inline std::uint64_t used_bytes(std::uint64_t word) {
+  constexpr std::uint64_t kLow = 0x7f7f7f7f7f7f7f7f;
+  const std::uint64_t highest = (((word & kLow) + kLow) | word) & ~kLow;
+  return (highest >> 7) * 0x0102040810204080 >> 56;
 }
 
-/// Calls use(token) for the first token of each group of a word in which there is one.
-template <class Use>
-void for_each_group(std::uint64_t word, Use use) {
-  constexpr std::uint64_t kLow = 0x7f7f7f7f7f7f7f7f;
-  // The highest bit of each byte that is not 0.
-  for (std::uint64_t groups = (((word & kLow) + kLow) | word) & ~kLow; groups != 0;
-       groups &= groups - 1) {
-    use(static_cast<std::uint32_t>(__builtin_ctzll(groups)) - (kGroup - 1));
+/// Calls use(group) for each group of words of bits in which there is one, of 64 groups at a time:
+/// where a loop ends is hardly foretold, and this one ends seldom.
+template <class Word, class Use>
+void for_each_group(std::size_t words, Word word, Use use) {
+  for (std::size_t first = 0; first < words; first += 8) {
+    std::uint64_t groups = 0;
+    for (std::size_t at = first; at < words && at < first + 8; ++at) {
+      groups |= used_bytes(word(at)) << (at - first) * 8;
+    }
+    for (; groups != 0; groups &= groups - 1) {
+      use(first * 8 + static_cast<std::size_t>(__builtin_ctzll(groups)));
+    }
   }
 }
 
-void add_held(const double* tile, const std::uint64_t* held, std::size_t words, double* sums) {
-  for (std::uint32_t part = 0; part < kParts; ++part) {
-    const Bits bit = (Bits{} + (1LL << (part * kWidth))) << places();
-    Vector sum[kTileRows];
-    for (std::uint32_t r = 0; r < kTileRows; ++r) sum[r] = at(sums + r * kGroup + part * kWidth);
-    for (std::size_t word = 0; word < words; ++word) {
-      for_each_group(held[word], [&](std::uint32_t token) {
-        const auto in = ((Bits{} + static_cast<long long>(held[word] >> token)) & bit) != 0;
-        const double* const weights = tile + word * kTileWord + token + part * kWidth;
-        for (std::uint32_t r = 0; r < kTileRows; ++r) {
-          const Vector more = sum[r] + at(weights + r * kWordTokens);
-          sum[r] = in ? more : sum[r];
-        }
-      });
+/// The bits of a group's tokens, in each element; higher ones are of others.
+inline Bits bits_of(const std::uint64_t* words, std::size_t group) {
+  return Bits{} + static_cast<long long>(words[group / 8] >> group % 8 * 8);
+}
+
+void load_row(const float* weights, std::size_t groups, double* tile) {
+  for (std::size_t group = 0; group < groups; ++group) {
+    for (std::size_t part = 0; part < kGroup; part += kWidth) {
+      at(tile + group * kTileGroup + part) = widened(weights + group * kGroup + part);
     }
-    for (std::uint32_t r = 0; r < kTileRows; ++r) at(sums + r * kGroup + part * kWidth) = sum[r];
+  }
+}
+
+void add_changed(const double* tile, const std::uint64_t* held, const std::uint64_t* base,
+                 std::size_t words, double* sums) {
+  for (std::size_t part = 0; part < kGroup; part += kWidth) {
+    const Bits bit = (Bits{} + (1LL << part)) << places();
+    Vector sum[kTileRows];
+    for (std::uint32_t r = 0; r < kTileRows; ++r) sum[r] = at(sums + r * kGroup + part);
+    for_each_group(
+        words, [&](std::size_t word) { return held[word] ^ base[word]; },
+        [&](std::size_t group) {
+          const Bits here = bits_of(held, group);
+          const Vector sign = (here & bit) != 0 ? all(1) : all(-1);
+          const auto changed = ((here ^ bits_of(base, group)) & bit) != 0;
+          const Vector times = changed ? sign : Vector{};
+          const double* const weights = in_register(tile + group * kTileGroup + part);
+          for (std::uint32_t r = 0; r < kTileRows; ++r) {
+            sum[r] = fused(at(weights + r * kGroup), times, sum[r]);
+          }
+        });
+    for (std::uint32_t r = 0; r < kTileRows; ++r) at(sums + r * kGroup + part) = sum[r];
   }
 }
 
 void add_rows(const double* tile, const double* scales, const std::uint64_t* held,
-              std::size_t words, double bound, double* scores, std::uint64_t* below) {
-  const Bits bit = (Bits{} + 1) << places();
+              std::size_t words, double bound, double* scores, unsigned char* below) {
   Vector scale[kTileRows];
   for (std::uint32_t r = 0; r < kTileRows; ++r) scale[r] = all(scales[r]);
-  for (std::size_t word = 0; word < words; ++word) {
-    Bits lower{};
-    for_each_group(held[word], [&](std::uint32_t token) {
-      const double* const weights = tile + word * kTileWord + token;
-      double* const here = scores + word * kWordTokens + token;
-      for (std::uint32_t part = 0; part < kGroup; part += kWidth) {
-        Vector score = at(here + part);
-        for (std::uint32_t r = 0; r < kTileRows; ++r) {
-          score += at(weights + r * kWordTokens + part) * scale[r];
+  for (std::size_t group = 0; group < words * 8; ++group) below[group] = 0;
+  for_each_group(
+      words, [&](std::size_t word) { return held[word]; },
+      [&](std::size_t group) {
+        const double* const weights = in_register(tile + group * kTileGroup);
+        double* const here = scores + group * kGroup;
+        std::uint32_t lower = 0;
+        for (std::size_t part = 0; part < kGroup; part += kWidth) {
+          Vector score = at(here + part);
+          for (std::uint32_t r = 0; r < kTileRows; ++r) {
+            score += at(weights + r * kGroup + part) * scale[r];
+          }
+          at(here + part) = score;
+          lower |= where_below(score, all(bound)) << part;
         }
-        at(here + part) = score;
-        const Bits its = bit << static_cast<long long>(token + part);
-        lower |= score < all(bound) ? its : Bits{};
-      }
-    });
-    below[word] = any_of(lower);
-  }
+        below[group] = static_cast<unsigned char>(lower);
+      });
 }
 
 std::size_t add_and_find(const double* weights, double scale, std::size_t count,
@@ -141,17 +168,16 @@ std::size_t find_lowest(const double* row, const std::uint64_t* held, std::size_
   const Bits bit = (Bits{} + 1) << places();
   Vector least = all(__builtin_inf());
   Bits where = Bits{} + kNowhere;
-  for (std::size_t word = 0; word < words; ++word) {
-    for_each_group(held[word], [&](std::uint32_t token) {
-      const Bits group = Bits{} + static_cast<long long>(held[word] >> token);
-      for (std::uint32_t part = 0; part < kGroup; part += kWidth) {
-        const Vector weights = at(row + word * kTileWord + token + part);
-        const Vector here = (group & bit << part) != 0 ? weights : all(__builtin_inf());
-        const auto first = static_cast<long long>(word * kWordTokens + token + part);
-        where = here < least ? places() + first : where;
-        least = here < least ? here : least;
-      }
-    });
-  }
+  for_each_group(
+      words, [&](std::size_t word) { return held[word]; },
+      [&](std::size_t group) {
+        for (std::size_t part = 0; part < kGroup; part += kWidth) {
+          const Vector weights = at(row + group * kTileGroup + part);
+          const auto in = (bits_of(held, group) & bit << static_cast<long long>(part)) != 0;
+          const Vector here = in ? weights : all(__builtin_inf());
+          where = here < least ? places() + static_cast<long long>(group * kGroup + part) : where;
+          least = here < least ? here : least;
+        }
+      });
   return first_of_least(least, where);
 }

@@ -1,16 +1,29 @@
 #if defined(__x86_64__)
 
+#include <immintrin.h>
+
 #include "simulator/lane_kernels.hpp"
 
 namespace kvreplay {
 namespace {
 
 constexpr std::uint32_t kWidth = 4;
+using Vector = __m256d;
+Vector widened(const float* numbers) {
+  return _mm256_cvtps_pd(_mm_loadu_ps(numbers));
+}
+std::uint32_t where_below(Vector a, Vector b) {
+  return static_cast<std::uint32_t>(_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_LT_OQ)));
+}
+Vector fused(Vector a, Vector b, Vector c) {
+  return _mm256_fmadd_pd(a, b, c);
+}
 #include "simulator/lane_kernels.inl"
 
 }  // namespace
 
-const LaneKernels avx2_lane_kernels = {&add_held, &add_rows, &add_and_find, &find_lowest, "AVX2"};
+const LaneKernels avx2_lane_kernels = {&load_row,     &add_changed, &add_rows,
+                                       &add_and_find, &find_lowest, "AVX2"};
 
 }  // namespace kvreplay
 

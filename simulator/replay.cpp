@@ -53,10 +53,11 @@ class Worker {
         cells_.emplace_back(plan, plan.cells[cell]);
       }
     }
-    for (std::size_t part = 0; part < std::min(threads, joint.lanes.size()); ++part) {
+    const auto chains = BudgetLanes::chains(plan, joint.lanes);
+    for (std::size_t part = 0; part < std::min(threads, chains.size()); ++part) {
       std::vector<std::size_t> some;
-      for (std::size_t at = part; at < joint.lanes.size(); at += threads) {
-        some.push_back(joint.lanes[at]);
+      for (std::size_t at = part; at < chains.size(); at += threads) {
+        some.insert(some.end(), chains[at].begin(), chains[at].end());
       }
       lanes_.emplace_back(plan, some);
     }

@@ -197,7 +197,7 @@ TEST_CASE("kept sets, bins and summaries do not go by the number of threads") {
   const int heads = GENERATE(1, 5);
   const int n = 90;
   const auto rows = in_memory(random_layers(1, heads, n, Rows::sharp, 67), 1);
-  auto request = request_for("h2o,tova,h2o:rows=raw", "1,9,30,31,60,89,90");
+  auto request = request_for("h2o,tova,h2o:rows=raw", "1,5,9,13,29,30,31,45,60,71,77,83,89,90");
   request.bins = 7;
   const auto plan = plan_replay(rows.info(), "t", request);
   SetsLog one_log(plan);
