@@ -157,17 +157,21 @@ const powerlaw::AttentionOutcome& Evidence::fits() {
   return fits_.emplace(std::move(found));
 }
 
-const agreement::Agreement& Evidence::agreement() {
-  if (agreement_) return *agreement_;
+agreement::AgreementPlan Evidence::agreement_plan() const {
   agreement::AgreementRequest request;
   request.budgets = parse_budgets(kBudget);
   request.seed = asked_.seed;
-  const auto plan = agreement::plan_agreement(info(), trace_, choose(std::move(request)));
+  auto plan = agreement::plan_agreement(info(), trace_, choose(std::move(request)));
   if (plan.budgets.empty()) {
     throw std::invalid_argument(std::string(kBudget) + " of " + trace_ + " holds all tokens");
   }
-  auto found =
-      agreement::find_agreement(*reader_, plan, asked_.threads, staged("local against global"));
+  return plan;
+}
+
+const agreement::Agreement& Evidence::agreement() {
+  if (agreement_) return *agreement_;
+  auto found = agreement::find_agreement(*reader_, agreement_plan(), asked_.threads,
+                                         staged("local against global"));
   if (!found.whole()) throw Interrupted("interrupted");
   return agreement_.emplace(std::move(found));
 }
@@ -178,8 +182,7 @@ std::string Evidence::theory_layers() const {
                   std::to_string(layers.back())});
 }
 
-const TheoryFacts& Evidence::theory() {
-  if (theory_) return *theory_;
+TheoryPlan Evidence::theory_plan() const {
   ReplayRequest request = choose(ReplayRequest{});
   request.budgets = parse_budgets(kBudget);
   const auto layers = layers_of(heads_);
@@ -187,10 +190,16 @@ const TheoryFacts& Evidence::theory() {
   request.layers->erase(std::unique(request.layers->begin(), request.layers->end()),
                         request.layers->end());
   request.policies = parse_policies(kGreedy);
-  TheoryFacts found{.plan = plan_theory(info(), trace_, request), .heads = {}};
-  if (found.plan.optimum.budgets.front().held >= heads_.tokens) {
+  auto plan = plan_theory(info(), trace_, request);
+  if (plan.optimum.budgets.front().held >= heads_.tokens) {
     throw std::invalid_argument(std::string(kBudget) + " of " + trace_ + " holds all tokens");
   }
+  return plan;
+}
+
+const TheoryFacts& Evidence::theory() {
+  if (theory_) return *theory_;
+  TheoryFacts found{.plan = theory_plan(), .heads = {}};
   found.heads = check_theory(*reader_, found.plan, asked_.samples, asked_.seed, asked_.threads,
                              staged("theory"));
   if (std::any_of(found.heads.begin(), found.heads.end(),
@@ -200,8 +209,7 @@ const TheoryFacts& Evidence::theory() {
   return theory_.emplace(std::move(found));
 }
 
-const ReplayFacts& Evidence::replayed(Setting setting) {
-  if (const auto known = replays_.find(setting); known != replays_.end()) return known->second;
+ReplayPlan Evidence::replay_plan(Setting setting) const {
   std::vector<ReplayCell> cells;
   std::vector<std::string> policies;
   std::vector<std::string> budgets;
@@ -214,18 +222,42 @@ const ReplayFacts& Evidence::replayed(Setting setting) {
   ReplayRequest request = choose(request_of(setting));
   request.policies = parse_policies(list_of(policies));
   request.budgets = parse_budgets(list_of(budgets));
-  ReplayFacts found{.plan = plan_replay(info(), trace_, request), .outcome = {}};
+  auto plan = plan_replay(info(), trace_, request);
   // One plan for all, without what no claim asks for.
-  std::erase_if(found.plan.cells, [&](const CellPlan& planned) {
+  std::erase_if(plan.cells, [&](const CellPlan& planned) {
     return std::none_of(cells.begin(), cells.end(), [&](const ReplayCell& cell) {
       return cell.policy == planned.policy.text && is_called(planned.budget, cell.budget);
     });
   });
+  return plan;
+}
+
+const ReplayFacts& Evidence::replayed(Setting setting) {
+  if (const auto known = replays_.find(setting); known != replays_.end()) return known->second;
+  ReplayFacts found{.plan = replay_plan(setting), .outcome = {}};
   const auto control = staged("replay");
   deal_budgets(found.plan, *reader_, asked_.threads, control);
   found.outcome = replay(*reader_, found.plan, asked_.threads, control);
   if (found.outcome.units_done < found.plan.units.size()) throw Interrupted("interrupted");
   return replays_.emplace(setting, std::move(found)).first->second;
+}
+
+std::uint64_t Evidence::estimated_bytes() const {
+  std::uint64_t most = 0;
+  const auto look = [&](const auto& bytes_of_part) {
+    try {
+      most = std::max<std::uint64_t>(most, bytes_of_part());
+    } catch (const std::invalid_argument&) {  // NOLINT(bugprone-empty-catch): it will not be run
+    }
+  };
+  look([&] { return agreement::estimated_bytes(agreement_plan(), asked_.threads); });
+  look([&] { return kvreplay::estimated_bytes(theory_plan().optimum, asked_.threads); });
+  std::set<Setting> settings;
+  for (const auto& cell : cells_) settings.insert(cell.setting);
+  for (const auto setting : settings) {
+    look([&] { return kvreplay::estimated_bytes(replay_plan(setting), asked_.threads); });
+  }
+  return most;
 }
 
 std::string Evidence::command(std::string_view name, std::string_view options,

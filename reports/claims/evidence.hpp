@@ -77,6 +77,9 @@ class Evidence {
   const TheoryFacts& theory();
   const ReplayFacts& replayed(Setting setting);
 
+  /// Bytes that the largest part holds, roughly; parts come one after the other.
+  std::uint64_t estimated_bytes() const;
+
   /// The first, the middle and the last layer of those chosen, as a list: "0,15,29".
   std::string theory_layers() const;
   /// "kvreplay analyze sinks run.h5 --layers 0-3": as one types it in a shell; `options` go
@@ -87,6 +90,9 @@ class Evidence {
  private:
   template <class Request>
   Request choose(Request request) const;
+  agreement::AgreementPlan agreement_plan() const;
+  TheoryPlan theory_plan() const;
+  ReplayPlan replay_plan(Setting setting) const;
   RunControl staged(std::string_view stage) const;
 
   std::unique_ptr<TraceReader> reader_;

@@ -6,6 +6,7 @@
 #include "reports/commands/option_text.hpp"
 #include "reports/text_table.hpp"
 #include "traces/quoted.hpp"
+#include "traces/size_text.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -36,7 +37,9 @@ void print_traces(std::span<const std::unique_ptr<claims::Evidence>> traces) {
   for (const auto& trace : traces) {
     std::cout << "  " << trace->trace() << ": " << counted(trace->heads().units.size(), "head")
               << ", " << grouped(trace->heads().tokens) << " tokens, the first "
-              << grouped(trace->heads().prompt_tokens) << " the prompt's\n";
+              << grouped(trace->heads().prompt_tokens) << " the prompt's; memory up to about "
+              << size_text(trace->estimated_bytes()) << " on "
+              << counted(trace->asked().threads, "thread") << "\n";
   }
 }
 
