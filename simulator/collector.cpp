@@ -61,7 +61,11 @@ ReplayOutcome Collector::finish() {
   for (const Layer& layer : layers_) {
     for (std::size_t i = 0; i < layer.sums.size(); ++i) overall_[i].merge_sums(layer.sums[i]);
   }
-  for (const auto& samples : overall_) outcome_.overall.push_back(samples.summary());
+  for (std::size_t i = 0; i < overall_.size(); ++i) {
+    outcome_.overall.push_back(overall_[i].summary());
+    auto& octaves = outcome_.octaves.emplace_back();
+    if (metrics_.has_octaves(i % metrics_.size())) octaves = overall_[i].histogram().octaves();
+  }
   return std::move(outcome_);
 }
 

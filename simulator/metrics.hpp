@@ -60,6 +60,12 @@ class Metrics {
   /// Whether a group has samples of it, and none of its heads.
   bool of_groups(std::size_t metric) const { return metric >= unions() && metric < cost(); }
 
+  /// Whether results tell how many samples over all lie in each octave.
+  bool has_octaves(std::size_t metric) const {
+    return metric == age() ||
+           (metric >= stepwise() && metric < unions() && (metric - stepwise()) % 2 == 1);
+  }
+
   /// One for each metric, still empty. Numbers of tokens in sets are counted exactly.
   const std::vector<Samples>& no_samples() const { return no_samples_; }
 

@@ -23,6 +23,7 @@ struct ReplayOutcome {
   /// By layer of the plan, over its done units, where its detail asks for them.
   std::vector<std::vector<Summary>> layers;
   std::vector<Summary> overall;
+  std::vector<std::vector<Octave>> octaves;  ///< as overall; empty of metrics without
   /// By cell, bin and stepwise metric, over all steps of all heads: cell, then bin, then metric.
   std::vector<Summary> series;
   std::vector<std::uint64_t> zero_mass_rows;  ///< by cell, see Cell

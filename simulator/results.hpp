@@ -30,7 +30,7 @@ struct ResultRow {
   std::optional<std::uint32_t> layer;  ///< model index; empty: over all recorded layers
   std::optional<std::uint32_t> head;   ///< model index (of the KV group at scope group); empty: all
   std::string_view metric;     ///< mass_loss, miss_threshold, kept, ...: see simulator/metrics.hpp
-  std::string_view statistic;  ///< mean, p50, p95, p99, max
+  std::string_view statistic;  ///< mean, p50, p95, p99, max; from:4, see RESULTS.md
   double value = 0;
   std::uint64_t steps = 0;  ///< how many samples the statistic is over
 };

@@ -65,6 +65,19 @@ double Histogram::quantile(double q) const {
   return 0;
 }
 
+std::vector<Octave> Histogram::octaves() const {
+  std::vector<Octave> octaves;
+  if (zeros_ > 0) octaves.push_back({0, zeros_});
+  // Counts begin and end at whole octaves, of kGrain keys each.
+  for (std::size_t i = 0; i < counts_.size(); i += kGrain) {
+    const auto first = counts_.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto count = std::accumulate(first, first + kGrain, std::uint64_t{0});
+    const auto key = first_ + static_cast<std::uint32_t>(i);
+    if (count > 0) octaves.push_back({std::bit_cast<float>(key << kDroppedBits), count});
+  }
+  return octaves;
+}
+
 void Samples::merge_sums(const Sums& other) {
   sums_.count += other.count;
   sums_.sum += other.sum;

@@ -12,6 +12,12 @@ namespace kvreplay {
 /// (0.2 %) of itself, or not at all, which takes whole numbers up to 2^24.
 enum class Rounding { nine_bits, none };
 
+/// How many samples lie from a power of two to below its double.
+struct Octave {
+  double from = 0;  ///< 0: of those that count as 0
+  std::uint64_t count = 0;
+};
+
 /// Counts of rounded samples. Of those rounded to 9 bits the ones below 2^-20 count as 0. Counts do
 /// not depend on the order in which samples come or histograms merge.
 class Histogram {
@@ -42,6 +48,8 @@ class Histogram {
   std::uint64_t count() const;
   /// The smallest value that at least the share `q` of the samples do not exceed.
   double quantile(double q) const;
+  /// Those that hold samples, ascending. Not where samples are counted exactly.
+  std::vector<Octave> octaves() const;
 
   /// Bytes of the counts of samples that lie between `least` and `most`, at most.
   static std::uint64_t bytes_between(double least, double most, Rounding rounding);

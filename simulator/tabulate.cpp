@@ -12,6 +12,7 @@
 #include "simulator/against.hpp"
 #include "simulator/axes.hpp"
 #include "simulator/coverage.hpp"
+#include "simulator/csv.hpp"
 #include "simulator/metrics.hpp"
 
 namespace kvreplay {
@@ -20,6 +21,35 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 5> kStatistics = {"mean", "p50", "p95", "p99", "max"};
+
+/// What all rows of a cell have in common.
+ResultRow row_of(const ReplayPlan& plan, const CellPlan& cell, Results& results) {
+  ResultRow row;
+  row.trace = results.text(plan.trace);
+  row.policy = results.text(cell.policy.text);
+  row.parameters = results.text(cell.traits.parameters);
+  row.scope = name(plan.scope);
+  row.budget = results.text(cell.budget.text);
+  row.budget_tokens = cell.budget.budget.tokens;
+  return row;
+}
+
+void add_octaves(const ReplayPlan& plan, const std::vector<std::string_view>& metrics,
+                 const ReplayOutcome& outcome, Results& results) {
+  for (std::size_t i = 0; i < outcome.octaves.size(); ++i) {
+    if (outcome.octaves[i].empty()) continue;
+    ResultRow row = row_of(plan, plan.cells[i / metrics.size()], results);
+    row.metric = metrics[i % metrics.size()];
+    row.steps = outcome.overall[i].count;
+    for (const auto& [from, count] : outcome.octaves[i]) {
+      std::string statistic = "from:";
+      csv::append_number(statistic, from);
+      row.statistic = results.text(statistic);
+      row.value = static_cast<double>(count);
+      results.rows.push_back(row);
+    }
+  }
+}
 
 }  // namespace
 
@@ -39,13 +69,7 @@ void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Results& res
   };
   std::vector<Columns> columns;
   for (const auto& cell : plan.cells) {
-    ResultRow row;
-    row.trace = results.text(plan.trace);
-    row.policy = results.text(cell.policy.text);
-    row.parameters = results.text(cell.traits.parameters);
-    row.scope = name(plan.scope);
-    row.budget = results.text(cell.budget.text);
-    row.budget_tokens = cell.budget.budget.tokens;
+    ResultRow row = row_of(plan, cell, results);
     const bool lost_nothing = loses_nothing(plan, cell);
     for (const auto metric : metric_texts) {
       row.metric = metric;
@@ -70,6 +94,7 @@ void add_rows(const ReplayPlan& plan, const ReplayOutcome& outcome, Results& res
   };
   // What was not asked for in detail, or not done, is empty.
   add(outcome.overall, std::nullopt, std::nullopt);
+  add_octaves(plan, metric_texts, outcome, results);
   const auto layers = layers_of(plan);
   for (std::size_t i = 0; i < outcome.layers.size(); ++i) {
     add(outcome.layers[i], layers[i], std::nullopt);

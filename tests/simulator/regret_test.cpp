@@ -80,6 +80,11 @@ void compare(const ReplayPlan& plan, const ReplayOutcome& outcome,
     if (all.evictions > 0) {
       CHECK(regret.mean * all.evictions == Approx(static_cast<double>(all.delays.size())));
     }
+    std::map<double, std::uint64_t> by_octave;
+    for (const int one : all.delays) ++by_octave[std::exp2(std::floor(std::log2(one)))];
+    std::map<double, std::uint64_t> told;
+    for (const auto& [from, count] : outcome.octaves[metrics.delay(rule)]) told[from] = count;
+    CHECK(told == by_octave);
     if (all.delays.empty()) continue;
     std::sort(all.delays.begin(), all.delays.end());
     double sum = 0;

@@ -261,8 +261,11 @@ TEST_CASE("rows tell a trace's story from the whole to the head") {
   // Two cells; at a budget of n only the losses have values, 0 over 0 steps.
   constexpr std::size_t kFull = (9 + 4 * 2) * 5;
   constexpr std::size_t kPerSet = kFull + 5 * 5;
-  CHECK(table(Detail::overall).rows.size() == kPerSet);
-  CHECK(table(Detail::layer).rows.size() == 3 * kPerSet);
+  std::size_t octaves = 0;
+  for (const auto& one : outcome.octaves) octaves += one.size();
+  CHECK(octaves > 4);  // of ages, and of the delays of four rules
+  CHECK(table(Detail::overall).rows.size() == kPerSet + octaves);
+  CHECK(table(Detail::layer).rows.size() == 3 * kPerSet + octaves);
   const auto all = table(Detail::head);
   request.detail = Detail::overall;
   const auto brief = plan_replay(rows.info(), "t.h5", request);
@@ -273,17 +276,25 @@ TEST_CASE("rows tell a trace's story from the whole to the head") {
   };
   // Three rows more of five held tokens and the newcomer.
   CHECK(windowed("10") - windowed("7") == 3 * 6 * sizeof(double));
-  REQUIRE(all.rows.size() == 9 * kPerSet);
+  REQUIRE(all.rows.size() == 9 * kPerSet + octaves);
   CHECK(all.rows[0].statistic == "mean");
   CHECK(!all.rows[0].layer);
   CHECK(all.rows[0].steps == 6 * 15);
   CHECK(all.rows[kFull].budget == "100%");
   CHECK(all.rows[kFull].value == 0);
   CHECK(all.rows[kFull].steps == 0);
-  CHECK(*all.rows[kPerSet].layer == 0);
-  CHECK(!all.rows[kPerSet].head);
-  CHECK(*all.rows[8 * kPerSet].layer == 1);
-  CHECK(*all.rows[8 * kPerSet].head == 2);
+  double ages = 0;
+  for (std::size_t at = kPerSet; at < kPerSet + octaves; ++at) {
+    const ResultRow row = all.rows[at];
+    CHECK(!row.layer);
+    CHECK(row.statistic.starts_with("from:"));
+    if (row.metric == "age") ages += row.value;
+  }
+  CHECK(ages == 6 * 15);  // every sample is in one
+  CHECK(*all.rows[kPerSet + octaves].layer == 0);
+  CHECK(!all.rows[kPerSet + octaves].head);
+  CHECK(*all.rows[8 * kPerSet + octaves].layer == 1);
+  CHECK(*all.rows[8 * kPerSet + octaves].head == 2);
 
   const auto manifest = nlohmann::json::parse(manifest_json(
       {{rows.info(), plan, outcome}},
@@ -357,6 +368,28 @@ TEST_CASE("quantiles are those of the rounded samples") {
   CHECK(first.count() == 3);
   CHECK(first.quantile(0.5) == 0.5);
   CHECK(first.quantile(1) == Approx(700).epsilon(1.0 / 512));
+}
+
+TEST_CASE("a histogram tells how many samples lie in each octave") {
+  Histogram samples;
+  std::map<double, std::uint64_t> expected;
+  samples.add(0);
+  ++expected[0];
+  // Far enough from the powers of two that rounding moves none across.
+  for (int i = 0; i < 500; ++i) {
+    const double sample = std::exp2(0.02 * i - 2.01);
+    samples.add(static_cast<float>(sample));
+    ++expected[std::exp2(std::floor(std::log2(sample)))];
+  }
+  const auto octaves = samples.octaves();
+  REQUIRE(octaves.size() == expected.size());
+  std::size_t at = 0;
+  for (const auto& [from, count] : expected) {
+    CHECK(octaves[at].from == from);
+    CHECK(octaves[at].count == count);
+    ++at;
+  }
+  CHECK(Histogram().octaves().empty());
 }
 
 }  // namespace
