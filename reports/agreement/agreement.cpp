@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reports/each_unit.hpp"
+#include "reports/quantile.hpp"
 
 namespace kvreplay::agreement {
 
@@ -91,6 +92,19 @@ std::optional<double> optimum_loss(const Agreement& agreement, std::size_t budge
   for (std::size_t unit = first; unit < last; ++unit) sum += (*agreement.optimum)[unit][budget];
   if (sum.samples == 0) return std::nullopt;
   return sum.mean(sum.loss);
+}
+
+std::optional<Interval> spread_of_heads(const Agreement& agreement, std::size_t quantity,
+                                        std::uint32_t checkpoint) {
+  std::vector<double> values;
+  for (const auto& head : agreement.heads) {
+    if (!head) continue;
+    const double value = head->values[quantity * agreement.plan.checkpoints() + checkpoint];
+    if (!std::isnan(value)) values.push_back(value);
+  }
+  if (values.empty()) return std::nullopt;
+  std::sort(values.begin(), values.end());
+  return Interval{quantile(values, 0.05), quantile(values, 0.95)};
 }
 
 std::size_t place_of(const AgreementPlan& plan, const Quantity& quantity) {

@@ -54,6 +54,10 @@ std::vector<Point> points(const Agreement& agreement, std::size_t budget, Loss l
 std::optional<double> optimum_loss(const Agreement& agreement, std::size_t budget,
                                    const Place& place);
 
+/// The quantiles p5 and p95 over the heads that are done; none: no head has a value there.
+std::optional<Interval> spread_of_heads(const Agreement& agreement, std::size_t quantity,
+                                        std::uint32_t checkpoint);
+
 /// Where the plan has this quantity; it must.
 std::size_t place_of(const AgreementPlan& plan, const Quantity& quantity);
 

@@ -1,10 +1,6 @@
 #include "reports/agreement/output.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 #include "reports/agreement/verdict.hpp"
-#include "reports/quantile.hpp"
 #include "simulator/csv.hpp"
 #include "simulator/replay.hpp"
 #include "simulator/series.hpp"
@@ -79,17 +75,11 @@ Named name_of(Loss loss, const ResolvedBudget& budget) {
 
 void add_head_quantiles(const Agreement& agreement, std::size_t quantity, std::uint32_t checkpoint,
                         const Named& named, Lines& lines) {
-  std::vector<double> values;
-  for (const auto& head : agreement.heads) {
-    if (!head) continue;
-    const double value = head->values[quantity * agreement.plan.checkpoints() + checkpoint];
-    if (!std::isnan(value)) values.push_back(value);
-  }
-  if (values.empty()) return;
-  std::sort(values.begin(), values.end());
+  const auto spread = spread_of_heads(agreement, quantity, checkpoint);
+  if (!spread) return;
   const std::uint32_t step = agreement.plan.step(checkpoint);
-  lines.add(named, step, "p5", quantile(values, 0.05));
-  lines.add(named, step, "p95", quantile(values, 0.95));
+  lines.add(named, step, "p5", spread->low);
+  lines.add(named, step, "p95", spread->high);
 }
 
 void add_place(const Agreement& agreement, const Place& place, const Bootstrap& bootstrap,

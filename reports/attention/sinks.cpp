@@ -73,6 +73,11 @@ SinksOfHead SinksStudy::found() const {
 
   std::vector<double> even = even_;  // by token: of all rows from it on
   for (std::size_t j = even.size() - 1; j-- > 0;) even[j] += even[j + 1];
+  found.mass = mass_;
+  found.even = even;
+  for (auto* shares : {&found.mass, &found.even}) {
+    for (double& of_token : *shares) of_token /= static_cast<double>(rows_);
+  }
   const double share = question_.heavy;
   const std::uint32_t sinks = question_.sinks;
   const auto heavy = heaviest(mass_, 0, share);

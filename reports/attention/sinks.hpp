@@ -39,6 +39,8 @@ struct Spread {
 struct SinksOfHead {
   std::uint64_t rows = 0;                ///< 0: all else is 0 or none
   std::vector<std::vector<Got>> groups;  ///< as in the question
+  std::vector<double> mass;              ///< by token: share of all attention
+  std::vector<double> even;              ///< by token: of rows of even weights
   /// Mean of p_i0 over the rows i >= 1; none where there is no such row.
   std::optional<double> first_mean;
   std::optional<double> first_of_last_row;  ///< p_i0 of the last row, i >= 1

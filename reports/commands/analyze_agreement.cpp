@@ -4,6 +4,7 @@
 #include <set>
 #include <span>
 
+#include "reports/agreement/findings.hpp"
 #include "reports/agreement/output.hpp"
 #include "reports/commands/agreement_summary.hpp"
 #include "reports/commands/chosen_heads.hpp"
@@ -13,6 +14,7 @@
 #include "reports/commands/option_text.hpp"
 #include "reports/commands/output_files.hpp"
 #include "reports/commands/whole_number.hpp"
+#include "reports/findings_head.hpp"
 #include "reports/text_table.hpp"
 #include "simulator/series.hpp"
 #include "traces/errors.hpp"
@@ -69,6 +71,7 @@ need), and segments of the text in which h2o loses most or the overlap falls.
 
   kvreplay analyze agreement run.h5
   kvreplay analyze agreement run.h5 --budget 10%,20% --layers 0-3 --csv agreement.csv
+  kvreplay analyze agreement run.h5 --json agreement.json
   kvreplay analyze agreement one.h5 another.h5 --no-optimum)";
 
 struct OpenTrace {
@@ -174,15 +177,22 @@ void run(const po::variables_map& options, const RunControl& control) {
   const double margin = margin_of(options);
   const auto threads = options["threads"].as<unsigned>();
   const auto csv = text_option(options, "csv");
-  if (csv) {
-    std::vector<UsedFile> inputs;
-    for (const auto& path : options["trace"].as<std::vector<std::string>>()) {
-      inputs.push_back({"the trace", path});
-    }
-    distinct_paths(inputs, {{"--csv", *csv}});
+  const auto json = text_option(options, "json");
+  if (json && traces.size() > 1) {
+    throw std::invalid_argument(
+        "--json takes the findings of one trace; analyze each trace by itself, the report takes "
+        "all files at once");
   }
+  std::vector<UsedFile> inputs;
+  for (const auto& path : options["trace"].as<std::vector<std::string>>()) {
+    inputs.push_back({"the trace", path});
+  }
+  std::vector<UsedFile> written;
+  if (csv) written.push_back({"--csv", *csv});
+  if (json) written.push_back({"--json", *json});
+  distinct_paths(inputs, written);
   OutputFiles files;
-  if (csv) files.claim(*csv, options["overwrite"].as<bool>());
+  for (const auto& file : written) files.claim(file.path.string(), options["overwrite"].as<bool>());
 
   std::vector<Agreement> found;
   std::string missing;  // where the run was interrupted
@@ -223,6 +233,17 @@ void run(const po::variables_map& options, const RunControl& control) {
       file.finish(missing.empty());
     });
   }
+  if (json) {
+    const auto& reader = *traces.front().reader;
+    auto findings = findings_head("agreement", reader.info(), found.front().plan.replay,
+                                  reader.rows_xxh3(), asked_options(options));
+    findings["partial"] = !missing.empty();
+    agreement::add_agreement(found.front(), bootstrap, margin, findings);
+    files.write(*json, [&](OutputFile& file) {
+      file.write(readable_json(findings));
+      file.finish(missing.empty());
+    });
+  }
   files.end(missing);
 }
 
@@ -256,6 +277,8 @@ Command analyze_agreement_command() {
   add_threads_option(command);
   add("csv", po::value<std::string>()->value_name("FILE"),
       "what was measured, by trace, layer and head, as CSV");
+  add("json", po::value<std::string>()->value_name("FILE"),
+      "what the report shows of it, of one trace, as JSON");
   add("overwrite", po::bool_switch(), "replace output files that exist");
   add("incomplete", po::bool_switch(), "take the whole rows of an unfinished trace");
   command.positional.add("trace", -1);

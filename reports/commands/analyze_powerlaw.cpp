@@ -9,6 +9,7 @@
 #include "reports/commands/output_files.hpp"
 #include "reports/commands/powerlaw_summary.hpp"
 #include "reports/commands/whole_number.hpp"
+#include "reports/findings_head.hpp"
 #include "reports/powerlaw/output.hpp"
 #include "reports/powerlaw/values_file.hpp"
 #include "reports/text_table.hpp"
@@ -118,10 +119,6 @@ struct JsonTarget {
   std::optional<std::string> path;
 };
 
-std::string dump(const nlohmann::ordered_json& json) {
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
 void write_text(OutputFiles& files, const std::string& path, const std::string& text, bool whole) {
   files.write(path, [&](OutputFile& file) {
     file.write(text);
@@ -153,9 +150,9 @@ void analyse_file(const po::variables_map& options, const RunControl& control) {
   nlohmann::ordered_json found = to_json(*analysis, question.method, powerlaw::caveat_of_values);
   found["values"] = in_utf8(path);
   found["seed"] = question.seed;
-  if (json.to_file()) write_text(files, *json.path, dump(found), true);
+  if (json.to_file()) write_text(files, *json.path, readable_json(found), true);
   if (json.to_stdout()) {
-    std::cout << dump(found);
+    std::cout << readable_json(found);
   } else {
     std::cout << path << ": " << in_words(question.method) << "\n  goodness  "
               << goodness_in_words(question, options["precision"].as<std::string>()) << "\n\n";
@@ -164,14 +161,10 @@ void analyse_file(const po::variables_map& options, const RunControl& control) {
   files.end("", json.to_stdout());
 }
 
-nlohmann::ordered_json to_json(const powerlaw::AttentionOutcome& outcome, const ReplayPlan& plan,
-                               const TraceInfo& info, const AttentionQuestion& question) {
-  nlohmann::ordered_json json;
-  json["schema_version"] = 1;
-  json["version"] = KVREPLAY_VERSION;
-  json["trace"] = plan.trace;
-  json["model"] = in_utf8(info.model_name);
-  json["tokens"] = plan.tokens;
+/// Behind the head that all findings have.
+nlohmann::ordered_json with_fits(nlohmann::ordered_json json,
+                                 const powerlaw::AttentionOutcome& outcome,
+                                 const AttentionQuestion& question) {
   json["rows"] = question.rows;
   json["sinks"] = question.sinks;
   json["seed"] = question.question.seed;
@@ -267,7 +260,9 @@ void run(const po::variables_map& options, const RunControl& control) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (outcome.heads.empty()) throw Interrupted("interrupted before any head was done");
 
-  const std::string found = dump(to_json(outcome, plan, info, question));
+  const std::string found = readable_json(
+      with_fits(findings_head("powerlaw", info, plan, reader.rows_xxh3(), asked_options(options)),
+                outcome, question));
   if (json.to_file()) write_text(files, *json.path, found, outcome.whole);
   if (csv) {
     auto places = outcome.layers;

@@ -4,6 +4,7 @@
 
 #include "reports/attention/sinks.hpp"
 #include "reports/commands/row_study.hpp"
+#include "reports/commands/sinks_findings.hpp"
 #include "reports/commands/sinks_summary.hpp"
 #include "reports/commands/whole_number.hpp"
 #include "reports/text_table.hpp"
@@ -55,6 +56,7 @@ first_mean, first_of_last_row, sink_head, heavy_sinks, and gini and top_share, e
 _rest and _rest_even.
 
   kvreplay analyze sinks run.h5
+  kvreplay analyze sinks run.h5 --json sinks.json
   kvreplay analyze sinks run.h5 --epsilon 0.2 --sinks 1 --top 40 --csv sinks.csv)";
 
 constexpr std::uint32_t kPositions = 8;
@@ -135,18 +137,24 @@ void run(const po::variables_map& options, const RunControl& control) {
               " tokens of a head; sinks that are taken away: the first " + grouped(question.sinks));
   std::map<std::uint32_t, SinksSums> layers;
   SinksSums all;
+  auto heads = nlohmann::ordered_json::array();
   study.each_head([&] { return attention::SinksStudy(question, plan.tokens); }, control,
                   [&](std::uint32_t layer, std::uint32_t head, const SinksOfHead& found) {
                     if (found.rows == 0) return;
                     SinksSums of_head;
                     of_head.add(found, epsilon);
+                    heads.push_back(sinks_of_head(layer, head, found, epsilon));
                     add_lines(study, layer, head, question, of_head);
                     layers[layer].add(found, epsilon);
                     all.add(found, epsilon);
                   });
   for (const auto& [layer, sums] : layers) add_lines(study, layer, {}, question, sums);
   if (all.heads > 0) add_lines(study, {}, {}, question, all);
-  study.write("kind,item");
+  auto findings = study.findings_head("sinks");
+  if (findings && all.heads > 0) {
+    add_sinks(question, plan, all, std::move(heads), epsilon, *findings);
+  }
+  study.write("kind,item", findings);
   if (plan.pieces.empty()) {
     std::cout << "\n"
               << wrapped("  ", plan.trace + " holds no texts of tokens: nothing by class or text.");
@@ -172,6 +180,7 @@ Command analyze_sinks_command() {
       "first tokens that are taken away");
   add("top", whole_number<std::uint32_t>()->default_value(20)->value_name("N"),
       "texts that are printed; files hold all");
+  add("json", po::value<std::string>()->value_name("FILE"), "what the report shows of it, as JSON");
   add_row_study_options(command);
   command.run = run;
   return command;

@@ -3,6 +3,9 @@
 #include <array>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string_view>
 
 namespace kvreplay::commands {
 
@@ -18,12 +21,26 @@ std::vector<std::string> given_options(const po::variables_map& options) {
       for (const auto& one : *texts) option += " " + one;
     } else if (const auto* number = boost::any_cast<std::uint64_t>(&value.value())) {
       option += " " + std::to_string(*number);
+    } else if (const auto* real = boost::any_cast<double>(&value.value())) {
+      std::ostringstream digits;
+      digits << *real;
+      option += " " + digits.str();
     } else if (const auto* count = boost::any_cast<unsigned>(&value.value())) {
       option += " " + std::to_string(*count);
     }
     given.push_back(option);
   }
   return given;
+}
+
+std::vector<std::string> asked_options(const po::variables_map& options) {
+  auto asked = given_options(options);
+  std::erase_if(asked, [](const std::string& option) {
+    const auto name = option.substr(2, option.find(' ') - 2);
+    return std::set<std::string_view>{"csv", "json", "overwrite", "detail", "top", "threads"}
+        .contains(name);
+  });
+  return asked;
 }
 
 std::string now_utc() {

@@ -12,6 +12,10 @@ namespace kvreplay::commands {
 /// The options that were given, each as it stands on a command line: "--budget 5%,10%".
 std::vector<std::string> given_options(const po::variables_map& options);
 
+/// Those of them that what is found depends on: not where it is written, nor how it is printed, nor
+/// on how many threads it runs.
+std::vector<std::string> asked_options(const po::variables_map& options);
+
 /// This moment in UTC, by ISO 8601.
 std::string now_utc();
 

@@ -9,6 +9,7 @@
 #include "reports/commands/distinct_paths.hpp"
 #include "reports/commands/index_list.hpp"
 #include "reports/commands/option_text.hpp"
+#include "reports/findings_head.hpp"
 #include "reports/text_table.hpp"
 #include "simulator/csv.hpp"
 #include "traces/errors.hpp"
@@ -52,10 +53,16 @@ RowStudy::RowStudy(const po::variables_map& options)
               options["incomplete"].as<bool>() ? Incomplete::take_whole_rows : Incomplete::refuse),
       plan_(plan_of_heads(options, reader_.info())),
       threads_(options["threads"].as<unsigned>()),
-      csv_(text_option(options, "csv")) {
-  if (!csv_) return;
-  distinct_paths({{"the trace", reader_.path()}}, {{"--csv", *csv_}});
-  files_.claim(*csv_, options["overwrite"].as<bool>());
+      asked_(asked_options(options)),
+      csv_(text_option(options, "csv")),
+      json_(text_option(options, "json")) {
+  std::vector<UsedFile> written;
+  if (csv_) written.push_back({"--csv", *csv_});
+  if (json_) written.push_back({"--json", *json_});
+  distinct_paths({{"the trace", reader_.path()}}, written);
+  for (const auto& file : written) {
+    files_.claim(file.path.string(), options["overwrite"].as<bool>());
+  }
 }
 
 void RowStudy::need_every_row(const std::string& why) const {
@@ -108,17 +115,31 @@ void RowStudy::found(Index layer, Index head, const std::vector<std::string>& fi
   lines_ += '\n';
 }
 
-void RowStudy::write(const std::string& columns) {
+std::optional<nlohmann::ordered_json> RowStudy::findings_head(std::string_view kind) const {
+  if (!json_) return std::nullopt;
+  auto head = kvreplay::findings_head(kind, reader_.info(), plan_, reader_.rows_xxh3(), asked_);
+  head["partial"] = !whole();
+  return head;
+}
+
+void RowStudy::write(const std::string& columns,
+                     const std::optional<nlohmann::ordered_json>& findings) {
   if (heads_done_ == 0) throw Interrupted("interrupted before any head was done");
-  const bool whole = heads_done_ == plan_.units.size();
   if (csv_) {
     files_.write(*csv_, [&](OutputFile& file) {
       file.write("trace,layer,head," + columns + (columns.empty() ? "" : ",") + "quantity,value\n");
       file.write(lines_);
-      file.finish(whole);
+      file.finish(whole());
     });
   }
-  if (!whole) std::cout << "\npartial: over what is done, " << counted(heads_done_, "head") << "\n";
+  if (findings) {
+    files_.write(json_.value(), [&](OutputFile& file) {
+      file.write(readable_json(*findings));
+      file.finish(whole());
+    });
+  }
+  if (!whole())
+    std::cout << "\npartial: over what is done, " << counted(heads_done_, "head") << "\n";
   if (empty_rows_ > 0) {
     std::cout << "\n"
               << wrapped("  ", grouped(empty_rows_) +

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,12 +52,16 @@ class RowStudy {
     });
   }
 
+  bool whole() const { return heads_done_ == plan_.units.size(); }
+  /// What the findings file begins with; none: it is not asked for (--json).
+  std::optional<nlohmann::ordered_json> findings_head(std::string_view kind) const;
   /// One number of the CSV; `fields` are in the command's own columns.
   void found(Index layer, Index head, const std::vector<std::string>& fields,
              std::string_view quantity, double value);
-  /// Writes the CSV, whose own columns are `columns` ("kind,item"), and says what is missing.
-  /// Throws Interrupted where no head is done.
-  void write(const std::string& columns = "");
+  /// Writes the CSV, whose own columns are `columns` ("kind,item"), and the findings where there
+  /// are any, and says what is missing. Throws Interrupted where no head is done.
+  void write(const std::string& columns = "",
+             const std::optional<nlohmann::ordered_json>& findings = std::nullopt);
   /// Behind the tables: names the file. Throws Interrupted or OutputError where there is cause.
   void end() const;
 
@@ -64,7 +69,9 @@ class RowStudy {
   TraceReader reader_;
   ReplayPlan plan_;
   unsigned threads_;
+  std::vector<std::string> asked_;
   std::optional<std::string> csv_;
+  std::optional<std::string> json_;
   OutputFiles files_;
   std::string lines_;
   std::size_t heads_done_ = 0;

@@ -143,6 +143,12 @@ void SinksSums::add(const SinksOfHead& other, double epsilon) {
       found.groups[kind][group] += other.groups[kind][group];
     }
   }
+  found.mass.resize(other.mass.size());
+  found.even.resize(other.even.size());
+  for (std::size_t token = 0; token < other.mass.size(); ++token) {
+    found.mass[token] += other.mass[token];
+    found.even[token] += other.even[token];
+  }
   found.heavy_sinks += other.heavy_sinks;
   const auto add_spread = [](Spread& to, const Spread& from) {
     to.gini += from.gini;

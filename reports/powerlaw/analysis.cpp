@@ -110,6 +110,7 @@ std::optional<Analysis> analyse(std::span<const double> numbers, const Question&
   analysis.not_positive = sample.not_positive;
   analysis.distinct = sample.distinct();
   analysis.given_xmin = question.method.xmin;
+  analysis.ccdf = ccdf_of(sample);
 
   std::vector<double> sorted;
   std::copy_if(numbers.begin(), numbers.end(), std::back_inserter(sorted),

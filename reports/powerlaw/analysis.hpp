@@ -12,6 +12,7 @@
 
 #include "reports/powerlaw/alternatives.hpp"
 #include "reports/powerlaw/bootstrap.hpp"
+#include "reports/powerlaw/ccdf.hpp"
 #include "reports/powerlaw/fit.hpp"
 
 namespace kvreplay::powerlaw {
@@ -47,6 +48,7 @@ struct Analysis {
   std::uint64_t not_positive = 0;
   std::size_t distinct = 0;
   std::optional<double> given_xmin;
+  std::vector<CcdfPoint> ccdf;  ///< of those that are used
 
   Scan scan;  ///< without a fit: too few distinct values, or none from the given xmin on
   std::optional<double> log_likelihood;

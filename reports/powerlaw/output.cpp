@@ -76,6 +76,12 @@ nlohmann::ordered_json to_json(const Analysis& analysis, const Method& method,
   for (std::size_t at = 0; at < kTopParts.size(); ++at) {
     json["top_share"][percent(kTopParts[at])] = analysis.top_shares[at];
   }
+  json["ccdf"] = {{"x", nlohmann::ordered_json::array()},
+                  {"share", nlohmann::ordered_json::array()}};
+  for (const auto& [x, share] : analysis.ccdf) {
+    json["ccdf"]["x"].push_back(x);
+    json["ccdf"]["share"].push_back(share);
+  }
   json["verdict"] = name(analysis.verdict);
   json["in_words"] = analysis.in_words();
   json["caveat"] = caveat;

@@ -16,8 +16,8 @@ namespace kvreplay::powerlaw {
 /// "insufficient_distinct_values", "no_number_from_xmin_on"), n, n_used, n_nan, n_inf,
 /// n_nonpositive, distinct, ks_convention, candidates, xmin, alpha, alpha_at_bound, stderr, n_tail,
 /// ks, runner_up {xmin, ks}, loglik, p, replicates, replicates_not_fittable, alternatives
-/// {NAME: {lr, vuong, p, collapsed, loglik, parameters}}, gini, top_share {"1%": ...}, verdict,
-/// in_words, caveat.
+/// {NAME: {lr, vuong, p, collapsed, loglik, parameters}}, gini, top_share {"1%": ...}, ccdf {x,
+/// share} (of n_used, as in ccdf.hpp), verdict, in_words, caveat.
 nlohmann::ordered_json to_json(const Analysis& analysis, const Method& method,
                                std::string_view caveat);
 

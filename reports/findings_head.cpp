@@ -1,0 +1,73 @@
+#include "reports/findings_head.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace kvreplay {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string plain(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void append(std::string& out, const Json& value, const std::string& indent) {
+  const auto nested = [](const Json& item) { return item.is_structured() && !item.empty(); };
+  if (!nested(value)) {
+    out += plain(value);
+    return;
+  }
+  const bool one_line = value.is_array() && std::none_of(value.begin(), value.end(), nested);
+  const std::string inner = one_line ? "" : "\n" + indent + "  ";
+  bool first = true;
+  out += value.is_object() ? '{' : '[';
+  for (const auto& [key, item] : value.items()) {
+    if (!first) out += one_line ? ", " : ",";
+    first = false;
+    out += inner;
+    if (value.is_object()) out += plain(Json(key)) + ": ";
+    append(out, item, indent + "  ");
+  }
+  if (!one_line) out += "\n" + indent;
+  out += value.is_object() ? '}' : ']';
+}
+
+}  // namespace
+
+nlohmann::ordered_json findings_head(std::string_view kind, const TraceInfo& info,
+                                     const ReplayPlan& plan, std::string_view rows_xxh3,
+                                     const std::vector<std::string>& options) {
+  std::set<std::uint32_t> layers;
+  std::set<std::uint32_t> heads;
+  for (const auto& unit : plan.units) {
+    layers.insert(unit.layer_names.begin(), unit.layer_names.end());
+    heads.insert(unit.head_names.begin(), unit.head_names.end());
+  }
+  Json head;
+  head["findings"] = kind;
+  head["schema"] = kFindingsSchema;
+  head["trace"] = {{"file", plan.trace},
+                   {"model", info.model_name},
+                   {"model_sha256", info.model_sha256},
+                   {"prompt_sha256", info.prompt_sha256},
+                   {"source", info.source},
+                   {"tokens", info.tokens},
+                   {"prompt_tokens", plan.prompt_tokens},
+                   {"layers", layers},
+                   {"heads", heads},
+                   {"model_layers", info.model_layers},
+                   {"model_heads", info.model_heads},
+                   {"kv_heads", info.kv_heads},
+                   {"rows_xxh3", rows_xxh3}};
+  head["manifest"] = {{"tool", "kvreplay " KVREPLAY_VERSION}, {"command", options}};
+  return head;
+}
+
+std::string readable_json(const nlohmann::ordered_json& value) {
+  std::string out;
+  append(out, value, "");
+  return out + "\n";
+}
+
+}  // namespace kvreplay
