@@ -33,13 +33,26 @@ set(folder ${PROJECT_BINARY_DIR}/reports)
 file(WRITE ${folder}/vega.js.new "${bundle}")
 file(COPY_FILE ${folder}/vega.js.new ${folder}/vega.js ONLY_IF_DIFFERENT)
 
+# The page's script is one function, so that none of its names are the browser's.
+set(script "(() => {\n\"use strict\";\n\n")
+foreach(part base charts curves head_map tables figures one_head claims start)
+  set(file ${PROJECT_SOURCE_DIR}/reports/page/${part}.js)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  file(READ ${file} source)
+  string(APPEND script "${source}\n")
+endforeach()
+string(APPEND script "})();\n")
+file(WRITE ${folder}/page.js.new "${script}")
+file(COPY_FILE ${folder}/page.js.new ${folder}/page.js ONLY_IF_DIFFERENT)
+
 set(asset_files
   page ${PROJECT_SOURCE_DIR}/reports/page/page.html
   style ${PROJECT_SOURCE_DIR}/reports/page/page.css
-  script ${PROJECT_SOURCE_DIR}/reports/page/page.js
+  script ${folder}/page.js
   metrics ${PROJECT_SOURCE_DIR}/reports/page/metrics.json
   curves ${PROJECT_SOURCE_DIR}/reports/charts/curves.vega.json
   head_map ${PROJECT_SOURCE_DIR}/reports/charts/head_map.vega.json
+  looks ${PROJECT_SOURCE_DIR}/reports/charts/looks.json
   vega_notice ${PROJECT_SOURCE_DIR}/reports/page/vega_notice.txt
   vega ${folder}/vega.js
   policies ${PROJECT_SOURCE_DIR}/policies/README.md)

@@ -11,6 +11,7 @@ std::string_view script();       ///< JavaScript that fills the page
 std::string_view metrics();      ///< JSON: title, formula and meaning of each metric
 std::string_view curves();       ///< Vega specification: a metric over the budget
 std::string_view head_map();     ///< Vega specification: layer x head
+std::string_view looks();        ///< JSON: colours, dashes and symbols of figures
 std::string_view vega_notice();  ///< licence of Vega, as a JavaScript comment
 std::string_view vega();         ///< JavaScript that defines `vega`
 std::string_view policies();     ///< policies/README.md

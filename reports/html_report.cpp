@@ -7,6 +7,9 @@
 
 #include "reports/assets.hpp"
 #include "reports/coverage.hpp"
+#include "reports/figures/report_figures.hpp"
+#include "reports/findings_head.hpp"
+#include "reports/study_sentences.hpp"
 
 namespace kvreplay {
 namespace {
@@ -71,15 +74,18 @@ std::string filled(std::string_view page, const std::map<std::string_view, std::
   }
 }
 
-std::string default_title(const json& groups) {
+std::string default_title(const json& data) {
   std::set<std::string> models;
-  for (const auto& group : groups) {
-    const auto& model = group.at("model").get_ref<const std::string&>();
-    models.insert(model.empty() ? group.at("trace").get<std::string>() : model);
-  }
-  if (models.size() > 1)
-    return "KV-cache eviction replayed on " + std::to_string(models.size()) + " models";
-  return "KV-cache eviction replayed: " + *models.begin();
+  const auto add = [&](const json& of) {
+    const auto& model = of.at("model").get_ref<const std::string&>();
+    models.insert(model.empty() ? of.at("trace").get<std::string>() : model);
+  };
+  for (const auto& group : data.at("groups")) add(group);
+  const std::string what = models.empty() ? "Attention rows studied" : "KV-cache eviction replayed";
+  for (const auto& study : data.at("studies")) add(study);
+  if (models.empty()) return "Published claims, tested";
+  if (models.size() > 1) return what + " on " + std::to_string(models.size()) + " models";
+  return what + ": " + *models.begin();
 }
 
 std::vector<std::string> notices(std::span<const ReportSource> sources) {
@@ -101,16 +107,27 @@ std::string banner(const std::vector<std::string>& sentences) {
   return out;
 }
 
-std::string headline(const json& groups) {
+/// One <div> a group, then one a study, then what holds for all.
+std::string headline(const json& data) {
   std::string out;
-  for (const auto& group : groups) {
-    out += "<div>";
+  for (const auto& group : data.at("groups")) {
+    out += "<div class=\"of-group\">";
     for (std::size_t i = 0; i < group.at("headline").size(); ++i) {
       // What a reader came for follows what it is about.
       out += i == 1 ? "<p class=\"answer\">" : "<p>";
       out += escaped(group.at("headline")[i].get<std::string>()) + "</p>";
     }
     out += "</div>\n";
+  }
+  for (const auto& study : data.at("studies")) {
+    out += "<div class=\"of-study\">";
+    for (const auto& sentence : study.at("headline")) {
+      out += "<p>" + escaped(sentence.get<std::string>()) + "</p>";
+    }
+    out += "</div>\n";
+  }
+  if (const auto sentence = claims_sentence(data.at("claims")); !sentence.empty()) {
+    out += "<div><p>" + escaped(sentence) + "</p></div>\n";
   }
   return out;
 }
@@ -122,62 +139,70 @@ std::string steps_sentence(std::span<const ReportSource> sources) {
   }
   const bool active = kinds.contains("\"active\"");
   const bool all = kinds.contains("\"all\"");
+  if (kinds.empty()) return "";
   if (active && kinds.size() == 1)
     return "Steps that count here: the active ones, i ≥ k, which find the cache full.";
   if (all && kinds.size() == 1) return "Steps that count here: all of them, from i = 0.";
   return "Which steps count differs between the files or is not said; see each manifest.";
 }
 
-/// Indented, with lists of plain values on one line.
-std::string readable(const json& value, const std::string& indent) {
-  const auto nested = [](const json& item) { return item.is_structured() && !item.empty(); };
-  if (!nested(value)) return dumped(value);
-  const bool one_line = value.is_array() && std::none_of(value.begin(), value.end(), nested);
-  const std::string inner = one_line ? "" : "\n" + indent + "  ";
+std::string manifests(std::span<const ReportSource> sources,
+                      std::span<const FindingsFile> findings) {
   std::string out;
-  for (const auto& [key, item] : value.items()) {
-    out += (out.empty() ? "" : one_line ? ", " : ",") + inner;
-    if (value.is_object()) out += dumped(json(key)) + ": ";
-    out += readable(item, indent + "  ");
-  }
-  if (!one_line) out += "\n" + indent;
-  return value.is_object() ? "{" + out + "}" : "[" + out + "]";
-}
-
-std::string manifests(std::span<const ReportSource> sources) {
-  std::string out;
+  const auto add = [&](const std::string& name, const nlohmann::ordered_json& manifest) {
+    std::string text = readable_json(manifest);
+    text.pop_back();  // the line feed at its end
+    out += "<details><summary>Manifest of " + escaped(name) + "</summary>\n<pre>" + escaped(text) +
+           "</pre></details>\n";
+  };
   for (const auto& source : sources) {
-    out += "<details><summary>Manifest of " + escaped(source.name) + "</summary>\n<pre>" +
-           escaped(readable(json::parse(source.results.manifest_json), "")) + "</pre></details>\n";
+    add(source.name, nlohmann::json::parse(source.results.manifest_json));
+  }
+  for (const auto& file : findings) {
+    nlohmann::ordered_json shown;
+    for (const char* key : {"findings", "trace", "manifest"}) {
+      if (const auto found = file.content.find(key); found != file.content.end()) {
+        shown[key] = *found;
+      }
+    }
+    add(file.name, shown);
   }
   return out;
 }
 
 }  // namespace
 
-HtmlReport html_report(std::span<const ReportSource> sources, const std::string& title) {
-  const json data = report_data(sources);
-  const json& groups = data.at("groups");
+HtmlReport html_report(std::span<const ReportSource> sources, const std::string& title,
+                       std::span<const FindingsFile> findings) {
+  const json data = report_data(sources, findings);
   HtmlReport report;
   report.notices = notices(sources);
-  for (const auto& group : groups) {
-    for (const auto& sentence : group.at("headline")) report.headlines.push_back(sentence);
+  for (const char* part : {"groups", "studies"}) {
+    for (const auto& one : data.at(part)) {
+      for (const auto& sentence : one.at("headline")) report.headlines.push_back(sentence);
+    }
   }
+  if (auto claims = claims_sentence(data.at("claims")); !claims.empty()) {
+    report.headlines.push_back(std::move(claims));
+  }
+  report.figures = report_figures(data);
   const std::string embedded = script_json(data);
   report.data_bytes = embedded.size();
+  const auto embed = [](std::string_view asset) { return script_json(json::parse(asset)); };
   report.html =
       filled(assets::page(), {
                                  {"version", KVREPLAY_VERSION},
-                                 {"title", escaped(title.empty() ? default_title(groups) : title)},
+                                 {"title", escaped(title.empty() ? default_title(data) : title)},
                                  {"style", std::string(assets::style())},
                                  {"notices", banner(report.notices)},
-                                 {"headline", headline(groups)},
+                                 {"headline", headline(data)},
                                  {"steps", steps_sentence(sources)},
-                                 {"manifests", manifests(sources)},
+                                 {"manifests", manifests(sources, findings)},
                                  {"data", embedded},
-                                 {"metrics", script_json(json::parse(assets::metrics()))},
-                                 {"curves", script_json(json::parse(assets::curves()))},
-                                 {"head_map", script_json(json::parse(assets::head_map()))},
+                                 {"metrics", embed(assets::metrics())},
+                                 {"curves", embed(assets::curves())},
+                                 {"head_map", embed(assets::head_map())},
+                                 {"looks", embed(assets::looks())},
                                  {"vega_notice", std::string(assets::vega_notice())},
                                  {"vega", std::string(assets::vega())},
                                  {"script", std::string(assets::script())},

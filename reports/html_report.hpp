@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/figures/figure.hpp"
 #include "reports/report_data.hpp"
 
 namespace kvreplay {
@@ -15,9 +16,11 @@ struct HtmlReport {
   std::size_t data_bytes = 0;          ///< of `html`, what came from the results
   std::vector<std::string> notices;    ///< what was interrupted, one sentence each
   std::vector<std::string> headlines;  ///< as on the page, one sentence each
+  std::vector<Figure> figures;         ///< the page's, to be written as files
 };
 
 /// `title` empty: made from the models' names. Throws as report_data() does.
-HtmlReport html_report(std::span<const ReportSource> sources, const std::string& title);
+HtmlReport html_report(std::span<const ReportSource> sources, const std::string& title,
+                       std::span<const FindingsFile> findings = {});
 
 }  // namespace kvreplay

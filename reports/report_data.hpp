@@ -3,17 +3,11 @@
 
 #include <nlohmann/json.hpp>
 #include <span>
-#include <string>
 
-#include "simulator/results.hpp"
+#include "reports/findings_file.hpp"
+#include "reports/report_source.hpp"
 
 namespace kvreplay {
-
-/// One results file.
-struct ReportSource {
-  std::string name;  ///< for messages and headings
-  Results results;
-};
 
 /// Merges the sources into one object per (trace, scope), in order of appearance:
 ///   groups[]  trace, scope, model, tokens (n, 0 where unknown), headline (sentences),
@@ -37,9 +31,16 @@ struct ReportSource {
 ///     map        layers, units (heads, KV groups; empty at scope layer), values
 ///                [series][budget][layer * units + unit]: mean loss to five digits; null: no
 ///                rows; policy_loss (alike): beyond that of the optimum that bounds it
+///     octaves    metric -> [series][budget]: {from, count}, how many samples lie from a power of
+///     two
+///                to below its double; null where they are not known, or the budget is not listed
+///     alike      facts: means are taken over traces for which they are equal only
+///   Before the groups of several traces of one model, one of their means: report_traces.hpp.
+///   studies, claims  of the findings: report_studies.hpp
 ///   needed     metric -> rule of its needed set
 /// Throws InputError where a manifest is not a JSON object or nothing is there to show,
-/// std::invalid_argument where no source is given or two rows differ about the same number.
-nlohmann::json report_data(std::span<const ReportSource> sources);
+/// std::invalid_argument where nothing is given or two rows differ about the same number.
+nlohmann::json report_data(std::span<const ReportSource> sources,
+                           std::span<const FindingsFile> findings = {});
 
 }  // namespace kvreplay

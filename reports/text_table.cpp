@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 namespace kvreplay {
 namespace {
@@ -64,6 +65,12 @@ std::string fixed(double value, int digits) {
   std::string text(static_cast<std::size_t>(length), '\0');
   std::snprintf(text.data(), text.size() + 1, "%.*f", digits, value);
   return text;
+}
+
+double rounded(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.5g", value);
+  return std::strtod(text, nullptr);
 }
 
 std::string grouped(std::uint64_t value) {

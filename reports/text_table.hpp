@@ -29,6 +29,8 @@ std::string wrapped(const std::string& start, const std::string& text);
 
 /// "0.0312": a fixed number of digits after the point.
 std::string fixed(double value, int digits);
+/// To five digits: enough for a colour and a tooltip, and it keeps pages small.
+double rounded(double value);
 /// "1,088": thousands apart.
 std::string grouped(std::uint64_t value);
 /// "1 head", "1,088 heads"; `many` where it is not `one` with an s.

@@ -76,7 +76,13 @@ TEST_CASE("a report holds the numbers of the results' CSV") {
                                             policies.begin());
     const std::size_t b = fields[5] == "10" ? 0 : 1;
     const double value = std::stod(fields[10]);
-    if (fields[6].empty()) {
+    if (fields[9].starts_with("from:")) {
+      const auto& octaves = group.at("octaves").at(fields[8])[s][b];
+      const auto& from = octaves.at("from");
+      const auto place = std::find(from.begin(), from.end(), nlohmann::json(std::stod(fields[9].substr(5))));
+      REQUIRE(place != from.end());
+      CHECK(octaves.at("count")[static_cast<std::size_t>(place - from.begin())] == value);
+    } else if (fields[6].empty()) {
       CHECK(group.at("values").at(fields[8]).at(fields[9])[s][b].get<double>() ==
             Approx(value).epsilon(1e-12));
       ++overall;

@@ -1,8 +1,7 @@
 // Opens reports in headless Chromium: something must really be drawn, and nothing may fail.
-#include <sys/wait.h>
+#include "reports/browser.hpp"
 
 #include <catch2/catch.hpp>
-#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -17,66 +16,17 @@
 namespace kvreplay {
 namespace {
 
+using testing::beside_this_file;
+using testing::body_tag;
+using testing::check_drawn_without_failure;
+using testing::chromium;
+using testing::chromium_or_skip;
+using testing::dom_of;
 using testing::occurrences;
+using testing::run;
 using testing::sample_results;
 using testing::SampleShape;
-
-struct Output {
-  int status = 0;
-  std::string text;
-};
-
-Output run(const std::string& command) {
-  Output output;
-  std::FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  char buffer[65536];
-  while (const auto got = std::fread(buffer, 1, sizeof buffer, pipe))
-    output.text.append(buffer, got);
-  output.status = WEXITSTATUS(pclose(pipe));
-  return output;
-}
-
-std::string beside_this_file(const std::string& name) {
-  std::ifstream file(testing::test_data().parent_path() / "reports" / name);
-  REQUIRE(file.is_open());
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-bool chromium_or_skip() {
-  if (run("command -v chromium").status == 0) return true;
-  testing::skip("chromium is missing (Debian package chromium)");
-  return false;
-}
-
-std::string chromium(const testing::TemporaryFolder& folder, const std::string& html,
-                     const std::string& options) {
-  std::ofstream(folder / "page.html", std::ios::binary) << html;
-  const auto output =
-      run("timeout 120 chromium --headless --no-sandbox --disable-gpu --hide-scrollbars "
-          "--virtual-time-budget=20000 --user-data-dir='" +
-          (folder / "profile").string() + "' " + options + " 'file://" +
-          (folder / "page.html").string() + "' 2>'" + (folder / "log").string() + "'");
-  CHECK(output.status == 0);
-  return output.text;
-}
-
-std::string dom_of(const testing::TemporaryFolder& folder, const std::string& html) {
-  return chromium(folder, html, "--window-size=1280,1000 --dump-dom");
-}
-
-std::string body_tag(const std::string& dom) {
-  const auto from = dom.find("<body");
-  REQUIRE(from != std::string::npos);
-  return dom.substr(from, dom.find('>', from) - from);
-}
-
-void check_drawn_without_failure(const std::string& dom) {
-  CHECK_THAT(body_tag(dom), Catch::Contains("data-ready=\"yes\""));
-  const auto failures = dom.find("id=\"failures\"");
-  CAPTURE(dom.substr(failures, 300));
-  CHECK_THAT(body_tag(dom), !Catch::Contains("data-failed"));
-}
+using testing::with_script;
 
 /// The drawing of one chart.
 std::string chart(const std::string& dom, const std::string& id) {
@@ -109,11 +59,6 @@ std::set<std::string> attribute_values(const std::vector<std::string>& tags,
     if (std::regex_search(tag, match, pattern)) values.insert(match[1]);
   }
   return values;
-}
-
-std::string with_script(std::string html, const std::string& script) {
-  html.insert(html.rfind("</body>"), "<script>" + script + "</script>\n");
-  return html;
 }
 
 }  // namespace
@@ -357,7 +302,7 @@ TEST_CASE("every control of a page with many traces and scopes can be used", "[s
   CHECK_THAT(body_tag(dom), !Catch::Contains("owned"));
   CHECK_THAT(body_tag(dom), Catch::Contains("data-changes"));
   CHECK_THAT(body_tag(dom), Catch::Contains("data-saved=\"blob:null/"));
-  CHECK(occurrences(body_tag(dom), "data:image/png") == 3);
+  CHECK(occurrences(body_tag(dom), "data:image/png") == 4);
 }
 
 TEST_CASE("a page that cannot draw says so", "[slow]") {

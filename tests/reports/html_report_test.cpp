@@ -334,18 +334,19 @@ TEST_CASE("files of one trace share charts, other scopes and traces get their ow
                              {"c", sample_results(layers)},
                              {"d", sample_results(other)},
                              {"a again", sample_results(small)}});
-  REQUIRE(data.at("groups").size() == 3);
-  const json& merged = data.at("groups")[0];
+  REQUIRE(data.at("groups").size() == 4);  // the first: means over the two traces
+  CHECK(data.at("groups")[0].at("traces") == json({"trace.h5", "other.h5"}));
+  const json& merged = data.at("groups")[1];
   REQUIRE(merged.at("budgets").size() == 4);
   CHECK(merged.at("budgets")[3] == json({{"tokens", 544}, {"share", "50%"}}));
   for (const auto& curve : merged.at("values").at("mass_loss").at("mean")) {
     for (const auto& value : curve) CHECK(value.is_number());
   }
-  CHECK(data.at("groups")[1].at("map").at("units").empty());
-  CHECK(data.at("groups")[1].at("map").at("values")[1][0].size() == 30);
-  CHECK(data.at("groups")[2].at("trace") == "other.h5");
+  CHECK(data.at("groups")[2].at("map").at("units").empty());
+  CHECK(data.at("groups")[2].at("map").at("values")[1][0].size() == 30);
+  CHECK(data.at("groups")[3].at("trace") == "other.h5");
   CHECK(report_of({{"a", sample_results(small)}, {"d", sample_results(other)}}).headlines.size() ==
-        4);
+        6);
 }
 
 TEST_CASE("numbers that contradict each other are refused") {

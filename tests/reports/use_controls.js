@@ -24,8 +24,9 @@ const start = setInterval(async () => {
   document.querySelectorAll("#value-table th").forEach((head) => head.click());
   for (const button of document.querySelectorAll(".save button")) {
     button.click();
-    await pause(500);
+    await pause(100);
   }
+  await pause(500);
   document.body.dataset.changes = changes;
   document.body.dataset.saved = saved.join();
 }, 20);

@@ -1,0 +1,122 @@
+#include "reports/study_sentences.hpp"
+
+#include <map>
+#include <utility>
+
+#include "reports/text_table.hpp"
+
+namespace kvreplay {
+namespace {
+
+using nlohmann::json;
+
+std::string percent(const json& share) {
+  return share.is_null() ? "an unknown share" : fixed(100 * share.get<double>(), 1) + " %";
+}
+
+/// "supported in 12, ruled out in 3" of the verdicts on the heads' fits to one kind of scores.
+std::string verdicts_on(const json& places, const std::string& scores, std::size_t& heads) {
+  const std::vector<std::pair<std::string, std::string>> words = {
+      {"power law supported", "supported in "},
+      {"not ruled out, goodness not tested", "not ruled out, but not tested, in "},
+      {"another family fits better", "worse than another family in "},
+      {"power law ruled out", "ruled out in "},
+      {"too little tail data", "without enough data in the tail in "}};
+  std::map<std::string, std::size_t> count;
+  heads = 0;
+  for (const auto& place : places) {
+    if (place.at("head").is_null() || !place.at("fits").contains(scores)) continue;
+    ++heads;
+    ++count[place.at("fits").at(scores).at("verdict").get<std::string>()];
+  }
+  std::string text;
+  for (const auto& [verdict, in_words] : words) {
+    if (count[verdict] == 0) continue;
+    text += (text.empty() ? "" : ", ") + in_words + std::to_string(count[verdict]);
+  }
+  return text;
+}
+
+void add_powerlaw(const json& found, std::vector<std::string>& sentences) {
+  std::size_t heads = 0;
+  const std::string own = verdicts_on(found.at("places"), "accumulated", heads);
+  if (heads == 0) return;
+  std::string text =
+      "Power law in the accumulated attention of " + counted(heads, "head") + ": " + own;
+  const std::string null = verdicts_on(found.at("places"), "null", heads);
+  if (heads > 0) text += "; of the same rows in random order: " + null;
+  sentences.push_back(text + ".");
+}
+
+void add_sinks(const json& found, std::vector<std::string>& sentences) {
+  const json& overall = found.at("overall");
+  std::string text =
+      "Sinks: the first token gets " + percent(overall.at("first_mean")) +
+      " of a query's attention on average, and more than " + percent(found.at("epsilon")) + " in " +
+      grouped(overall.at("sink_heads").get<std::uint64_t>()) + " of " +
+      counted(overall.at("heads").get<std::uint64_t>(), "head") + "; the heaviest " +
+      percent(found.at("heavy")) + " of the tokens hold " + percent(overall.at("top_share")) + ".";
+  sentences.push_back(text);
+}
+
+void add_agreement(const json& found, std::vector<std::string>& sentences) {
+  std::map<std::string, std::string> at;
+  for (const auto& budget : found.at("budgets")) {
+    const json& extra = budget.at("extra");
+    auto& list = at[budget.at("verdict").get<std::string>()];
+    list += (list.empty() ? "" : ", ") + budget.at("budget").get<std::string>();
+    if (!extra.is_null()) {
+      list += " (" + fixed(extra.at("value").get<double>(), 4) + ")";
+    }
+  }
+  if (at.empty()) return;
+  std::string text;
+  for (const auto& [verdict, budgets] : at) {
+    text += (text.empty() ? "" : ", ") + verdict + " at " + budgets;
+  }
+  sentences.push_back("That local scores are as good as global ones: " + text +
+                      "; in brackets the attention that h2o loses beyond h2o-global, up to " +
+                      fixed(found.at("margin").get<double>(), 3) + " of which counts as as good.");
+}
+
+}  // namespace
+
+std::vector<std::string> study_sentences(const json& study) {
+  std::vector<std::string> sentences;
+  const std::vector<std::pair<const char*, void (*)(const json&, std::vector<std::string>&)>>
+      kinds = {{"agreement", add_agreement}, {"sinks", add_sinks}, {"powerlaw", add_powerlaw}};
+  for (const auto& [kind, add] : kinds) {
+    if (!study.contains(kind)) continue;
+    const auto before = sentences.size();
+    add(study.at(kind), sentences);
+    if (study.at(kind).at("partial").get<bool>() && sentences.size() > before) {
+      sentences.back() += " The analysis was interrupted: this is of the heads that were done.";
+    }
+  }
+  return sentences;
+}
+
+std::string claims_sentence(const json& claims) {
+  std::map<std::string, std::size_t> count;
+  std::string failing;
+  bool partial = false;
+  for (const auto& file : claims) {
+    partial = partial || file.at("partial").get<bool>();
+    for (const auto& row : file.at("rows")) {
+      const auto verdict = row.at("verdict").get<std::string>();
+      ++count[verdict];
+      if (verdict != "does not hold") continue;
+      failing += (failing.empty() ? "" : ", ") + row.at("id").get<std::string>();
+    }
+  }
+  std::string text;
+  for (const auto& [verdict, rows] : count) {
+    text += (text.empty() ? "" : ", ") + grouped(rows) + ": " + verdict;
+  }
+  if (text.empty()) return "";
+  return "Published claims tested: " + text +
+         (failing.empty() ? "" : ". What does not hold here: " + failing) + "." +
+         (partial ? " The run was interrupted: this is of what was done." : "");
+}
+
+}  // namespace kvreplay

@@ -1,0 +1,260 @@
+// Findings files: what analyses write, and what the report makes of them.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "bench.hpp"
+
+namespace kvreplay::testing {
+namespace {
+
+using Catch::Contains;
+using nlohmann::json;
+
+/// Analyses of the bench's trace, each with its CSV.
+class Findings : public Bench {
+ public:
+  Findings() {
+    analyze("powerlaw", "--precision 0.2");
+    analyze("sinks", "");
+    analyze("agreement", "--budget 10%,25% --no-optimum");
+  }
+  void analyze(const std::string& kind, const std::string& options,
+               const std::string& trace = "t.h5") const {
+    const auto run = run_kvreplay("analyze " + kind + " '" + path(trace) + "' " + options +
+                                  " --overwrite --json '" + path(kind + ".json") + "' --csv '" +
+                                  path(kind + ".csv") + "'");
+    INFO(run.err);
+    REQUIRE(run.exit_code == 0);
+  }
+  json found(const std::string& kind) const { return json::parse(read_text(path(kind + ".json"))); }
+  ProgramRun report(const std::string& files) const {
+    std::istringstream names(files);
+    std::string command = "report";
+    for (std::string name; names >> name;) command += " '" + path(name) + "'";
+    return run_kvreplay(command + " --overwrite --out '" + path("r.html") + "'");
+  }
+  json data() const {
+    const auto html = read_text(path("r.html"));
+    const std::string open = "id=\"report-data\">";
+    const auto from = html.find(open) + open.size();
+    return json::parse(html.substr(from, html.find("</script>", from) - from));
+  }
+};
+
+/// The last field of the line of `csv` that begins so.
+double number_at(const std::string& csv, const std::string& start) {
+  const auto at = csv.find("\n" + start);
+  CAPTURE(start);
+  REQUIRE(at != std::string::npos);
+  return std::stod(csv.substr(at + 1 + start.size()));
+}
+
+}  // namespace
+
+TEST_CASE("findings say the same as the CSV of their analysis") {
+  const Findings bench;
+  for (const std::string kind : {"powerlaw", "sinks", "agreement"}) {
+    const auto found = bench.found(kind);
+    CHECK(found.at("findings") == kind);
+    CHECK(found.at("schema") == 1);
+    CHECK(found.at("partial") == false);
+    CHECK(found.at("trace").at("file") == "t.h5");
+    CHECK(found.at("trace").at("tokens") == 96);
+    CHECK(found.at("trace").at("layers") == json({0, 1}));
+    CHECK(found.at("manifest").at("command").size() >= 1);
+  }
+
+  const auto sinks = bench.found("sinks");
+  const auto sinks_csv = read_text(bench.path("sinks.csv"));
+  REQUIRE(sinks.at("heads").size() == 8);
+  for (const auto& head : sinks.at("heads")) {
+    const auto start = "t.h5," + head.at("layer").dump() + "," + head.at("head").dump() + ",";
+    CHECK(head.at("first_mean").get<double>() ==
+          Approx(number_at(sinks_csv, start + "head,,first_mean,")));
+    // The first of the heaviest tokens that the CSV has by position.
+    const auto& tokens = head.at("tokens");
+    REQUIRE(tokens.at("position").size() == 12);
+    CHECK(std::is_sorted(tokens.at("mass").rbegin(), tokens.at("mass").rend()));
+    for (std::size_t i = 0; i < 12; ++i) {
+      if (tokens.at("position")[i].get<int>() >= 8) continue;
+      CHECK(tokens.at("mass")[i].get<double>() ==
+            Approx(number_at(sinks_csv,
+                             start + "position," + tokens.at("position")[i].dump() + ",mass,")));
+    }
+  }
+  double mass = 0;
+  double even = 0;
+  for (std::size_t i = 0; i < 96; ++i) {
+    mass += sinks.at("tokens").at("mass")[i].get<double>();
+    even += sinks.at("tokens").at("even_mass")[i].get<double>();
+  }
+  CHECK(mass == Approx(1));
+  CHECK(even == Approx(1));
+
+  const auto agreement = bench.found("agreement");
+  const auto agreement_csv = read_text(bench.path("agreement.csv"));
+  CHECK(agreement.at("steps").size() == 32);
+  CHECK(agreement.at("budgets")[1].at("extra").at("value").get<double>() ==
+        Approx(number_at(agreement_csv, "t.h5,,,h2o,h2o-global,25%,24,,extra_loss,mean,")));
+  std::size_t compared = 0;
+  for (const auto& curve : agreement.at("curves")) {
+    if (curve.at("scores") != "raw" || curve.at("measure") != "overlap") continue;
+    if (curve.at("against") != "future" || curve.at("budget") != 1) continue;
+    for (std::size_t at = 0; at < 32; ++at) {
+      if (curve.at("mean")[at].is_null()) continue;
+      const auto start =
+          "t.h5,,,raw,future,25%,24," + agreement.at("steps")[at].dump() + ",overlap,";
+      for (const std::string statistic : {"mean", "p5", "p95"}) {
+        CHECK(curve.at(statistic)[at].get<double>() ==
+              Approx(number_at(agreement_csv, start + statistic + ",")));
+        ++compared;
+      }
+    }
+  }
+  CHECK(compared > 30);
+
+  const auto powerlaw = bench.found("powerlaw");
+  for (const auto& fit : powerlaw.at("fits")) {
+    const auto& ccdf = fit.at("ccdf");
+    REQUIRE(ccdf.at("x").size() == ccdf.at("share").size());
+    REQUIRE(ccdf.at("x").size() >= 2);
+    CHECK(ccdf.at("x").size() <= 42);
+    CHECK(ccdf.at("share")[0] == 1);
+    CHECK(std::is_sorted(ccdf.at("x").begin(), ccdf.at("x").end()));
+    CHECK(ccdf.at("share").back().get<double>() * fit.at("n_used").get<double>() >= 1 - 1e-9);
+  }
+}
+
+TEST_CASE("a report of results and findings shows them under one trace, small enough") {
+  const Findings bench;
+  REQUIRE(bench
+              .simulate("--policy local,h2o,topk-row --budget 10%,50% --out '" +
+                        bench.path("r.h5") + "'")
+              .exit_code == 0);
+  const auto run = bench.report("r.h5 powerlaw.json sinks.json agreement.json");
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("That local scores are as good as global ones: ") &&
+                          Contains("Sinks: the first token gets ") &&
+                          Contains("Power law in the accumulated attention of 8 heads: "));
+  const auto data = bench.data();
+  REQUIRE(data.at("studies").size() == 1);
+  const auto& study = data.at("studies")[0];
+  CHECK(study.at("trace") == "t.h5");
+  CHECK(study.at("sources") == json({"powerlaw.json", "sinks.json", "agreement.json"}));
+  const auto& place = study.at("powerlaw").at("places").back();
+  CHECK(place.at("layer") == 1);
+  CHECK(place.at("head") == 3);
+  CHECK(place.at("fits").at("accumulated").at("x").size() >= 2);
+  CHECK(!place.at("fits").at("mean").contains("x"));
+  CHECK(study.at("figures").size() >= 8);
+  CHECK_THAT(read_text(bench.path("r.html")), Contains("Manifest of sinks.json"));
+
+  // Findings alone make a report too.
+  REQUIRE(bench.report("sinks.json").exit_code == 0);
+  CHECK(bench.data().at("groups").empty());
+  CHECK(bench.data().at("studies").size() == 1);
+}
+
+TEST_CASE("findings on other rows stand under a heading of their own") {
+  const Findings bench;
+  REQUIRE(
+      bench.simulate("--policy local --budget 10% --out '" + bench.path("r.h5") + "'").exit_code ==
+      0);
+  REQUIRE(run_kvreplay("trace synth --tokens 96 --layers 2 --heads 4 --kv-heads 2 --seed 9 "
+                       "--overwrite --out '" +
+                       bench.path("t.h5") + "'")
+              .exit_code == 0);
+  bench.analyze("sinks", "");
+  REQUIRE(bench.report("r.h5 sinks.json powerlaw.json").exit_code == 0);
+  const auto data = bench.data();
+  REQUIRE(data.at("studies").size() == 2);
+  CHECK(data.at("groups")[0].at("trace") == "t.h5");
+  CHECK(data.at("studies")[0].at("trace") ==
+        "t.h5 (other rows than those of that name, from sinks.json)");
+  CHECK(data.at("studies")[1].at("sources") == json({"powerlaw.json"}));
+}
+
+TEST_CASE("findings that are damaged or not known are refused in one sentence") {
+  const Findings bench;
+  const auto refused = [&](const std::string& text, const std::string& said) {
+    CAPTURE(text.substr(0, 80));
+    std::ofstream(bench.path("bad.json")) << text;
+    std::filesystem::remove(bench.path("r.html"));
+    const auto run = bench.report("bad.json");
+    CHECK(run.exit_code == 3);
+    CHECK_THAT(run.err, Contains("bad.json: ") && Contains(said));
+    CHECK(std::count(run.err.begin(), run.err.end(), '\n') == 1);
+    CHECK(!std::filesystem::exists(bench.path("r.html")));
+    CHECK(!std::filesystem::exists(bench.path("r.html.partial")));
+  };
+  const auto whole = read_text(bench.path("sinks.json"));
+  refused(whole.substr(0, whole.size() / 2), "no whole JSON object");
+  refused("[1, 2]", "no whole JSON object");
+  refused(R"({"a": 1})", "not of findings");
+  refused(R"({"findings": "tides", "schema": 1})", "\"tides\"");
+  refused(R"({"findings": "sinks", "schema": 2})", "schema 1");
+  refused(R"({"findings": "claims", "schema": 1, "rows": [{"id": 3}]})", "analyze again");
+  for (const std::string kind : {"powerlaw", "sinks", "agreement"}) {
+    const auto sound = bench.found(kind);
+    for (const auto& [key, value] : sound.items()) {
+      if (key == "findings" || key == "schema") continue;
+      if (key == "manifest" || key == "seed") continue;  // shown, where they are there
+      auto without = sound;
+      without.erase(key);
+      refused(without.dump(), "analyze again");
+      without[key] = "nonsense";
+      if (key == "rows" || key == "sinks") continue;  // shown as they are
+      refused(without.dump(), "analyze again");
+    }
+  }
+  auto short_list = bench.found("agreement");
+  for (auto& curve : short_list["curves"]) curve["mean"].erase(curve["mean"].begin());
+  refused(short_list.dump(), "analyze again");
+
+  const auto twice = bench.report("sinks.json sinks.json");
+  CHECK(twice.exit_code == 2);
+  const auto two = run_kvreplay("analyze agreement '" + bench.path("t.h5") + "' '" +
+                                bench.path("t.h5") + "' --json '" + bench.path("x.json") + "'");
+  CHECK(two.exit_code == 2);
+}
+
+TEST_CASE("published claims stand in the report with their verdicts in words") {
+  const Findings bench;
+  std::ofstream(bench.path("claims.json")) << R"({"findings": "claims", "schema": 1, "rows": [
+    {"id": "A1", "claim": "c", "source": "s", "published": "95 %", "found": "88 %", "value": 0.88,
+     "low": null, "high": null, "verdict": "does not hold", "why": "w", "command": "kvreplay x"},
+    {"id": "A2", "claim": "<b>", "source": "s", "published": "p", "found": "f", "value": null,
+     "low": null, "high": null, "verdict": "holds", "why": "w", "command": "kvreplay y"}]})";
+  const auto run = bench.report("claims.json sinks.json");
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out,
+             Contains("1: does not hold, 1: holds") && Contains("What does not hold here: A1."));
+  CHECK(bench.data().at("claims")[0].at("rows").size() == 2);
+}
+
+TEST_CASE("report --svg writes every figure, or none over a file that is there") {
+  const Findings bench;
+  REQUIRE(bench.simulate("--policy local,h2o --budget 10%,50% --out '" + bench.path("r.h5") + "'")
+              .exit_code == 0);
+  const auto command = "report '" + bench.path("r.h5") + "' '" + bench.path("sinks.json") +
+                       "' --svg '" + bench.path("figures") + "' ";
+  const auto run = run_kvreplay(command);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK(std::filesystem::exists(bench.path("figures/t.h5-sinks-map.svg")));
+  CHECK(std::filesystem::exists(bench.path("figures/t.h5-head-mass_loss-over-budget.svg")));
+  CHECK(std::filesystem::exists(bench.path("figures/t.h5-head-delay_top-spread.svg")));
+  for (const auto& file : std::filesystem::directory_iterator(bench.path("figures"))) {
+    CHECK_THAT(read_text(file.path()), Contains("<title>") && Contains("</svg>\n"));
+  }
+  CHECK(run_kvreplay(command).exit_code == 4);
+  CHECK(run_kvreplay(command + "--overwrite").exit_code == 0);
+  CHECK(run_kvreplay("report '" + bench.path("r.h5") + "' --svg '" + bench.path("r.h5") + "'")
+            .exit_code == 4);
+}
+
+}  // namespace kvreplay::testing
