@@ -67,6 +67,7 @@ class Evidence {
            std::vector<ReplayCell> cells, const RunControl& control);
 
   const TraceInfo& info() const { return reader_->info(); }
+  std::string rows_xxh3() const { return reader_->rows_xxh3(); }
   const std::string& trace() const { return trace_; }  ///< its name in results
   const Asked& asked() const { return asked_; }
   const ReplayPlan& heads() const { return heads_; }  ///< the heads that were chosen

@@ -12,6 +12,7 @@
 #include "reports/commands/option_text.hpp"
 #include "reports/commands/output_files.hpp"
 #include "reports/commands/whole_number.hpp"
+#include "reports/findings_head.hpp"
 #include "reports/text_table.hpp"
 
 namespace kvreplay::commands {
@@ -110,34 +111,25 @@ std::vector<Group> open_traces(const po::variables_map& options, const std::vect
   return groups;
 }
 
-nlohmann::ordered_json to_json(const TraceInfo& info, const std::string& trace) {
-  return {{"file", trace},
-          {"model", info.model_name},
-          {"model_sha256", info.model_sha256},
-          {"prompt_sha256", info.prompt_sha256},
-          {"tokens", info.tokens},
-          {"prompt_tokens", info.prompt_tokens},
-          {"layers", info.layers},
-          {"heads", info.heads}};
-}
-
+/// `manifest` is what there is to say beside what every findings file says.
 std::string findings_json(const std::vector<Group>& groups, const std::vector<Row>& rows,
+                          const std::vector<std::string>& options,
                           const nlohmann::ordered_json& manifest, bool whole) {
   nlohmann::ordered_json json;
-  json["findings"] = "claims";
-  json["schema"] = 1;
-  json["partial"] = !whole;
-  json["trace"] =
-      to_json(groups.front().traces.front()->info(), groups.front().traces.front()->trace());
-  json["traces"] = nlohmann::ordered_json::array();
+  auto traces = nlohmann::ordered_json::array();
   for (const auto& group : groups) {
     for (const auto& trace : group.traces) {
-      json["traces"].push_back(to_json(trace->info(), trace->trace()));
+      const auto head =
+          findings_head("claims", trace->info(), trace->heads(), trace->rows_xxh3(), options);
+      if (json.empty()) json = head;
+      traces.push_back(head["trace"]);
     }
   }
-  json["manifest"] = manifest;
+  json["manifest"].update(manifest);
+  json["partial"] = !whole;
+  json["traces"] = std::move(traces);
   json["rows"] = claims::to_json(rows);
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return readable_json(json);
 }
 
 void run(const po::variables_map& options, const RunControl& control) {
@@ -184,10 +176,8 @@ void run(const po::variables_map& options, const RunControl& control) {
   };
   if (csv) write(*csv, to_csv(rows));
   if (json) {
-    write(*json, findings_json(groups, rows,
-                               {{"tool", "kvreplay " KVREPLAY_VERSION},
-                                {"command", given_options(options)},
-                                {"started", started},
+    write(*json, findings_json(groups, rows, given_options(options),
+                               {{"started", started},
                                 {"seconds", seconds.count()},
                                 {"threads", options["threads"].as<unsigned>()},
                                 {"seed", seed}},
