@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <numeric>
 #include <stdexcept>
 
@@ -316,9 +317,8 @@ void BudgetLanes::add_rows(Lane& lane, std::size_t first, std::size_t last,
                     lane.contenders.bound(), scores, below.data());
   for (std::size_t word = 0; word < held.size(); ++word) {
     std::uint64_t bits = 0;
-    for (std::size_t byte = 0; byte < 8; ++byte) {
-      bits |= std::uint64_t{below[word * 8 + byte]} << 8 * byte;
-    }
+    std::memcpy(&bits, below.data() + word * 8,
+                sizeof bits);  // little-endian, as all machines here
     if (bits == 0) continue;
     const std::size_t token = (first + word) * kWordTokens;
     lane.contenders.take(static_cast<std::uint32_t>(token),
