@@ -18,8 +18,8 @@ SetsWriter::SetsWriter(const OptimumPlan& plan, std::size_t unit)
 
 std::string SetsWriter::line(std::size_t budget, double loss,
                              std::span<const std::uint32_t> last_seen) {
-  std::string line = start_ + std::to_string(budget) + "," +
-                     std::to_string(plan_.budgets[budget].held) + ",";
+  std::string line =
+      start_ + std::to_string(budget) + "," + std::to_string(plan_.budgets[budget].held) + ",";
   csv::append_number(line, loss);
   char separator = ',';
   for (std::size_t token = 0; token < last_seen.size(); ++token) {

@@ -220,7 +220,7 @@ std::vector<std::string> join_optional_values(const Command& command,
 bool names_files(const po::option_description& option) {
   const std::string value = option.format_parameter();
   return value.starts_with("FILE") || value.starts_with("T.h5") || value.starts_with("TRACE.h5") ||
-         value.starts_with("ARRAY");
+         value.starts_with("ARRAY") || value.starts_with("MODEL");
 }
 
 void refuse_empty_names(const Command& command, const po::variables_map& options) {

@@ -79,7 +79,8 @@ TEST_CASE("a report holds the numbers of the results' CSV") {
     if (fields[9].starts_with("from:")) {
       const auto& octaves = group.at("octaves").at(fields[8])[s][b];
       const auto& from = octaves.at("from");
-      const auto place = std::find(from.begin(), from.end(), nlohmann::json(std::stod(fields[9].substr(5))));
+      const auto place =
+          std::find(from.begin(), from.end(), nlohmann::json(std::stod(fields[9].substr(5))));
       REQUIRE(place != from.end());
       CHECK(octaves.at("count")[static_cast<std::size_t>(place - from.begin())] == value);
     } else if (fields[6].empty()) {
