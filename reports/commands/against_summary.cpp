@@ -58,8 +58,15 @@ void print_unbounded(const ReplayPlan& plan, const Against& against) {
   const auto budgets = shown_budgets(plan);
   for (const auto& [line, tokens] : where) {
     std::string at;
+    std::size_t listed = 0;
     for (const auto& [held, text] : budgets) {
-      if (tokens.contains(held)) at += (at.empty() ? " at " : ", ") + text;
+      if (!tokens.contains(held)) continue;
+      at += (at.empty() ? " at " : ", ") + text;
+      ++listed;
+    }
+    if (const auto others = tokens.size() - listed; others > 0) {
+      at += (at.empty() ? " at " : " and ") + counted(others, "budget") +
+            (others == 1 ? " that is" : " that are") + " not listed";
     }
     const bool everywhere = tokens.size() == cells.at(line.first);
     std::cout << wrapped("  no share: ",

@@ -113,5 +113,18 @@ TEST_CASE("visible tokens that match are held to one token less") {
   }
 }
 
+TEST_CASE("simulate --against says at how many budgets that are not listed there is no share") {
+  const Bench bench;
+  const auto run = bench.simulate(
+      "--policy snapkv --budget 1:96:1 --prompt-len 60 --needed none "
+      "--against optimum");
+  INFO(run.err << run.out);
+  REQUIRE(run.exit_code == 0);
+  // All 94 budgets below what it can come to, of which the table lists ten.
+  CHECK_THAT(unwrapped(run.out),
+             Contains("no share: snapkv at 1, 2, 3, 5, 7, 12, 18, 27, 41, 63 and 84 budgets that "
+                      "are not listed, as its queries may see more"));
+}
+
 }  // namespace
 }  // namespace kvreplay::testing
