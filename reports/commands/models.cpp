@@ -3,7 +3,8 @@
 namespace kvreplay::commands {
 
 std::string model_key(const TraceInfo& info) {
-  return info.model_name + " " + info.model_sha256 + " " + std::to_string(info.model_layers) + "x" +
+  if (!info.model_sha256.empty()) return info.model_sha256;
+  return info.model_name + " " + std::to_string(info.model_layers) + "x" +
          std::to_string(info.model_heads);
 }
 

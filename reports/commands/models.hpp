@@ -7,7 +7,8 @@
 
 namespace kvreplay::commands {
 
-/// Equal for traces of one model: by its file, or where there is none by name and sizes.
+/// Equal for traces of one model: by the SHA-256 of its file, or where none is known by name and
+/// sizes.
 std::string model_key(const TraceInfo& info);
 
 }  // namespace kvreplay::commands
