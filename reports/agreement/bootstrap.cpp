@@ -68,12 +68,13 @@ std::optional<Estimate> estimate(std::span<const std::vector<Point>> traces,
       })) {
     return found;
   }
+  const bool traces_drawn = blocks.size() >= bootstrap.least_traces;
   std::vector<double> means;
   for (std::uint32_t replicate = 0; replicate < bootstrap.replicates; ++replicate) {
     RandomNumbers random(bootstrap.seed ^ mix(replicate + std::uint64_t{1}));
     double mean = 0;
     for (std::size_t drawn = 0; drawn < blocks.size(); ++drawn) {
-      const std::size_t trace = blocks.size() > 1 ? random.below(blocks.size()) : 0;
+      const std::size_t trace = traces_drawn ? random.below(blocks.size()) : drawn;
       mean += blocks[trace].resampled_mean(random) / count;
     }
     means.push_back(mean);

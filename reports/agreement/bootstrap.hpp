@@ -24,6 +24,7 @@ struct Bootstrap {
   std::uint32_t block =
       0;  ///< points in a block, at most half of them; 0: the root of their number
   std::uint64_t seed = 0;
+  std::size_t least_traces = 2;  ///< fewer are all taken, and only blocks within them drawn
 };
 
 constexpr double kLevel = 0.95;

@@ -16,9 +16,6 @@ std::string shortest(double value) {
 }  // namespace
 
 std::string Condition::text() const {
-  if (asks == Asks::apart) {
-    return "the interval of " + of.name + " lies above that of " + minus->name;
-  }
   const std::string side = asks == Asks::below ? " is below " : " is above ";
   if (!minus) return of.name + side + shortest(threshold);
   return of.name + side + minus->name + (threshold == 0 ? "" : " + " + shortest(threshold));
@@ -32,22 +29,19 @@ Condition above(Quantity of, double threshold) {
   return {.of = std::move(of), .minus = {}, .asks = Condition::Asks::above, .threshold = threshold};
 }
 
-Condition below(Quantity of, Quantity other, double by) {
+Condition below(Quantity of, Quantity other) {
+  return {.of = std::move(of), .minus = std::move(other), .asks = Condition::Asks::below};
+}
+
+Condition above(Quantity of, Quantity other) {
+  return {.of = std::move(of), .minus = std::move(other), .asks = Condition::Asks::above};
+}
+
+Condition as_good(Quantity of, Quantity other) {
   return {.of = std::move(of),
           .minus = std::move(other),
           .asks = Condition::Asks::below,
-          .threshold = by};
-}
-
-Condition above(Quantity of, Quantity other, double by) {
-  return {.of = std::move(of),
-          .minus = std::move(other),
-          .asks = Condition::Asks::above,
-          .threshold = by};
-}
-
-Condition apart(Quantity of, Quantity other) {
-  return {.of = std::move(of), .minus = std::move(other), .asks = Condition::Asks::apart};
+          .threshold = kMargin};
 }
 
 std::string Claim::rule() const {
@@ -76,6 +70,7 @@ std::vector<ReplayCell> cells_of(const std::vector<Claim>& claims) {
       add(condition.of);
       if (condition.minus) add(*condition.minus);
     }
+    for (const auto& quantity : claim.beside) add(quantity);
   }
   return cells;
 }

@@ -12,11 +12,7 @@ namespace kvreplay::claims {
 
 /// What must be so of a figure, or of the difference of two.
 struct Condition {
-  enum class Asks {
-    below,
-    above,
-    apart  ///< the whole interval of `of` is above that of `minus`
-  };
+  enum class Asks { below, above };
   Quantity of;
   std::optional<Quantity> minus;
   Asks asks = Asks::below;
@@ -28,13 +24,15 @@ struct Condition {
 
 Condition below(Quantity of, double threshold);
 Condition above(Quantity of, double threshold);
-/// Of their difference, head by head or step by step.
-Condition below(Quantity of, Quantity other, double by = 0);
-Condition above(Quantity of, Quantity other, double by = 0);
-Condition apart(Quantity of, Quantity other);
+/// Of their difference, however small: better, worse, more, less.
+Condition below(Quantity of, Quantity other);
+Condition above(Quantity of, Quantity other);
 
-/// Of the attention: what loses no more than this beyond another is as good.
+/// Shares of the attention that are lost: what loses less than this beyond another is as good.
 constexpr double kMargin = 0.01;
+Condition as_good(Quantity of, Quantity other);
+/// What loses less than this is about as good as the full cache, which loses nothing.
+constexpr double kAboutFull = 0.05;
 
 struct Claim {
   std::string id;  ///< "A1", "B16"
@@ -43,6 +41,7 @@ struct Claim {
   std::string published;
   std::vector<Condition> conditions;  ///< all must be met; empty: no trace can tell
   std::string remark;                 ///< what stands beside the verdict, or why no trace can tell
+  std::vector<Quantity> beside = {};  ///< shown, but nothing is judged by them
 
   /// The conditions as a sentence.
   std::string rule() const;

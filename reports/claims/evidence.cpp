@@ -83,13 +83,12 @@ std::string list_of(const std::vector<std::string>& words) {
   return list;
 }
 
-/// Whether a budget was asked for by this text.
+}  // namespace
+
 bool is_called(const ResolvedBudget& budget, const std::string& text) {
   return budget.text == text ||
          std::find(budget.same.begin(), budget.same.end(), text) != budget.same.end();
 }
-
-}  // namespace
 
 Evidence::Evidence(std::unique_ptr<TraceReader> reader, std::string path, std::string trace,
                    Asked asked, std::vector<ReplayCell> cells, const RunControl& control)

@@ -36,6 +36,9 @@ struct Asked {
   bool incomplete = false;
 };
 
+/// Whether a budget was asked for by this text.
+bool is_called(const ResolvedBudget& budget, const std::string& text);
+
 /// What its rows say about one head.
 struct HeadFacts {
   std::uint32_t layer = 0;  ///< model index

@@ -1,78 +1,37 @@
 #include "reports/claims/judge.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 
 namespace kvreplay::claims {
 namespace {
-
-using agreement::Bootstrap;
-using agreement::Estimate;
-using agreement::Point;
 
 enum class Met { yes, no, open };
 
 /// A quantity of all traces.
 struct Measured {
   std::vector<Sample> samples;  // by trace
-  std::optional<Estimate> estimate;
+  Estimate estimate;
   std::vector<std::string> printed;  // by trace, as the command prints it
 };
-
-Bootstrap bootstrap_of(const Sample& sample, std::uint64_t seed) {
-  return {.block = sample.block, .seed = seed};
-}
-
-std::optional<Estimate> estimate_of(const std::vector<Sample>& samples, std::uint64_t seed) {
-  std::vector<std::vector<Point>> points;
-  points.reserve(samples.size());
-  for (const auto& sample : samples) points.push_back(sample.points);
-  return agreement::estimate(points, bootstrap_of(samples.front(), seed));
-}
-
-/// In as many points, each of as many that follow one another.
-std::vector<Point> folded(const std::vector<Point>& points, std::size_t count) {
-  if (count == 0 || points.size() % count != 0) {
-    throw std::logic_error("figures of a claim that are of different places");
-  }
-  std::vector<Point> sums(count);
-  for (std::size_t at = 0; at < points.size(); ++at) {
-    auto& sum = sums[at / (points.size() / count)];
-    sum.sum += points[at].sum;
-    sum.count += points[at].count;
-  }
-  return sums;
-}
-
-/// Place by place, each of the same weight.
-Sample difference(const Sample& of, const Sample& minus) {
-  const std::size_t count = std::min(of.points.size(), minus.points.size());
-  const auto first = folded(of.points, count);
-  const auto second = folded(minus.points, count);
-  Sample found{.points = {}, .block = std::min(of.block, minus.block)};
-  for (std::size_t at = 0; at < count; ++at) {
-    if (first[at].count == 0 || second[at].count == 0) continue;
-    found.points.push_back(
-        {first[at].sum / first[at].count - second[at].sum / second[at].count, 1});
-  }
-  return found;
-}
 
 Measured measure(const Quantity& quantity, std::span<const std::unique_ptr<Evidence>> traces,
                  std::uint64_t seed) {
   Measured found;
+  std::vector<double> means;
   for (const auto& trace : traces) {
     found.samples.push_back(quantity.measure(*trace));
-    const std::span one(&found.samples.back(), 1);
-    const auto mean = agreement::estimate(std::span(&one.front().points, 1), {.replicates = 0});
-    if (!mean)
+    const auto& sample = found.samples.back();
+    const auto [sum, count] = sum_of(sample.points);
+    if (count == 0)
       throw std::invalid_argument("there is no " + quantity.name + " in " + trace->trace());
-    found.printed.push_back(one.front().printed.empty() ? quantity.shown(mean->value)
-                                                        : one.front().printed);
+    means.push_back(sum / count);
+    found.printed.push_back(sample.printed.empty() ? quantity.shown(means.back()) : sample.printed);
   }
-  found.estimate = estimate_of(found.samples, seed);
-  if (quantity.extreme) found.estimate->interval = {};
+  found.estimate =
+      quantity.extreme
+          ? Estimate{.value = *std::max_element(means.begin(), means.end()), .interval = {}}
+          : estimate(found.samples, seed).value();
   return found;
 }
 
@@ -91,9 +50,9 @@ std::string figure_text(const Quantity& quantity, const Measured& found) {
     text += (at == 0 ? "" : " and ") + found.printed[at];
   }
   const bool is_mean =
-      found.printed.size() == 1 && found.printed[0] == quantity.shown(found.estimate->value);
-  if (!is_mean) return text + " (" + with_interval(quantity, *found.estimate) + ")";
-  if (const auto& interval = found.estimate->interval) {
+      found.printed.size() == 1 && found.printed[0] == quantity.shown(found.estimate.value);
+  if (!is_mean) return text + " (" + with_interval(quantity, found.estimate) + ")";
+  if (const auto& interval = found.estimate.interval) {
     text += " (" + quantity.shown(interval->low) + " to " + quantity.shown(interval->high) + ")";
   }
   return text;
@@ -125,6 +84,7 @@ void say(const Quantity& quantity, const Measured& found, Finding& finding) {
   const auto text = figure_text(quantity, found);
   if (finding.found.find(text) != std::string::npos) return;
   finding.found += (finding.found.empty() ? "" : "; ") + text;
+  if (quantity.of_machine) return;
   finding.figures.insert(finding.figures.end(), found.printed.begin(), found.printed.end());
 }
 
@@ -133,24 +93,14 @@ Judged judge(const Condition& condition, std::span<const std::unique_ptr<Evidenc
              std::uint64_t seed, Finding& finding) {
   const auto of = measure(condition.of, traces, seed);
   say(condition.of, of, finding);
-  Judged found{.estimate = *of.estimate};
+  Judged found{.estimate = of.estimate};
   if (!condition.minus) {
     found.met = side_of(condition, found.estimate);
     return found;
   }
   const auto minus = measure(*condition.minus, traces, seed);
   say(*condition.minus, minus, finding);
-  if (condition.asks == Condition::Asks::apart) {
-    const auto& high = of.estimate->interval;
-    const auto& low = minus.estimate->interval;
-    found.met = high && low && high->low > low->high ? Met::yes : Met::open;
-    return found;
-  }
-  std::vector<Sample> differences;
-  for (std::size_t at = 0; at < traces.size(); ++at) {
-    differences.push_back(difference(of.samples[at], minus.samples[at]));
-  }
-  const auto estimate = estimate_of(differences, seed);
+  const auto estimate = estimate_difference(of.samples, minus.samples, seed);
   if (!estimate)
     throw std::invalid_argument("no place has both " + condition.of.name + " and " +
                                 condition.minus->name);
@@ -172,6 +122,9 @@ std::string command_of(const Claim& claim, std::span<const std::unique_ptr<Evide
     for (const auto& condition : claim.conditions) {
       if (condition.of.command) add(condition.of.command(*trace));
       if (condition.minus && condition.minus->command) add(condition.minus->command(*trace));
+    }
+    for (const auto& quantity : claim.beside) {
+      if (quantity.command) add(quantity.command(*trace));
     }
     for (const auto& command : simulate_commands(*trace, cells_of({claim}))) add(command);
   }
@@ -200,7 +153,7 @@ Finding judge(const Claim& claim, std::span<const std::unique_ptr<Evidence>> tra
   finding.model = traces.front()->info().model_name;
   for (const auto& trace : traces) finding.traces.push_back(trace->trace());
   finding.why = claim.remark;
-  if (claim.conditions.empty()) return finding;
+  if (claim.conditions.empty() && claim.beside.empty()) return finding;
   std::vector<const Condition*> unmet;
   std::vector<const Condition*> open;
   try {
@@ -209,6 +162,11 @@ Finding judge(const Claim& claim, std::span<const std::unique_ptr<Evidence>> tra
       if (!finding.estimate) finding.estimate = judged.estimate;
       if (judged.met == Met::no) unmet.push_back(&condition);
       if (judged.met == Met::open) open.push_back(&condition);
+    }
+    for (const auto& quantity : claim.beside) {
+      const auto found = measure(quantity, traces, seed);
+      say(quantity, found, finding);
+      if (!finding.estimate) finding.estimate = found.estimate;
     }
     finding.command = command_of(claim, traces);
   } catch (const std::invalid_argument& cannot) {
@@ -219,6 +177,7 @@ Finding judge(const Claim& claim, std::span<const std::unique_ptr<Evidence>> tra
     finding.estimate.reset();
     return finding;
   }
+  if (claim.conditions.empty()) return finding;
   finding.verdict = !unmet.empty()  ? Verdict::does_not_hold
                     : !open.empty() ? Verdict::cannot_be_tested
                                     : Verdict::holds;

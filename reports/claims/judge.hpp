@@ -1,10 +1,9 @@
 // Whether traces of one model bear a claim out.
 //
-// Every figure is a mean with an interval of 95 % by the bootstrap of agreement::estimate(): heads
-// are drawn in blocks of as many as are in a layer, layers or steps where a figure is of these; of
-// several traces the traces first. A condition is met where the whole interval lies on its side,
-// and not met where it lies on the other. A claim holds where all its conditions are met and does
-// not hold where one is not; anything else no verdict can be based on.
+// Every figure is a mean with an interval of 95 % (estimates.hpp), or the most of anything looked
+// at in any trace. A condition is met where the whole interval lies on its side, and not met where
+// it lies on the other. A claim holds where all its conditions are met and does not hold where one
+// is not; anything else no verdict can be based on.
 #pragma once
 
 #include <memory>
@@ -27,7 +26,7 @@ struct Finding {
   std::vector<std::string> traces;
   Verdict verdict = Verdict::cannot_be_tested;
   std::string found;  ///< every figure with its interval; empty: none is known
-  std::optional<agreement::Estimate> estimate;  ///< of the first condition
+  std::optional<agreement::Estimate> estimate;  ///< of the first condition, else of what is beside
   std::string why;                              ///< of the verdict
   std::string command;                          ///< what prints the figures; empty: nothing does
   std::vector<std::string> figures;             ///< as it prints them

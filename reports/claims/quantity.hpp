@@ -7,18 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "reports/agreement/bootstrap.hpp"
+#include "reports/claims/estimates.hpp"
 #include "reports/claims/evidence.hpp"
 
 namespace kvreplay::claims {
-
-/// What one trace says: means over heads, layers or steps, which are what a bootstrap draws.
-struct Sample {
-  std::vector<agreement::Point> points;
-  std::uint32_t block = 1;  ///< points that are drawn together; 0: the root of their number
-  /// As the command prints it, where that is not the mean: "10 of 30".
-  std::string printed = {};
-};
 
 struct Quantity {
   std::string name;  ///< "mass loss of h2o at 20%"
@@ -29,6 +21,7 @@ struct Quantity {
   std::optional<ReplayCell> cell;  ///< then there is no command
   /// It is the most of anything looked at, of which there is no interval.
   bool extreme = false;
+  bool of_machine = false;  ///< a time: the command prints it, but never quite the same
 };
 
 // Of the rows.
@@ -59,6 +52,8 @@ Quantity loss(std::string policy, std::string budget, Setting setting = Setting:
               Part part = Part::all);
 /// State of the policy over the keys and values that it manages, in fp16.
 Quantity state_share(std::string policy, std::string budget);
+/// Median nanoseconds of a step in the policy's own calls, the mean over heads.
+Quantity step_time(std::string policy, std::string budget);
 
 /// The commands that print replayed quantities, one for each setting and part.
 std::vector<std::string> simulate_commands(const Evidence& evidence,

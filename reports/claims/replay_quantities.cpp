@@ -1,22 +1,12 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "reports/claims/printed.hpp"
 #include "reports/claims/quantity.hpp"
-#include "reports/text_table.hpp"
 #include "simulator/metrics.hpp"
 
 namespace kvreplay::claims {
 namespace {
-
-using agreement::Point;
-
-std::string four_digits(double value) {
-  return fixed(value, 4);
-}
-
-std::string two_digits(double value) {
-  return fixed(value, 2);
-}
 
 /// The layers of a part, by model index.
 std::vector<std::uint32_t> layers_in(const ReplayPlan& plan, Part part) {
@@ -30,13 +20,17 @@ std::vector<std::uint32_t> layers_in(const ReplayPlan& plan, Part part) {
 
 std::size_t position_of(const ReplayPlan& plan, const ReplayCell& cell) {
   const auto found = std::find_if(plan.cells.begin(), plan.cells.end(), [&](const auto& planned) {
-    const auto& same = planned.budget.same;
-    return planned.policy.text == cell.policy &&
-           (planned.budget.text == cell.budget ||
-            std::find(same.begin(), same.end(), cell.budget) != same.end());
+    return planned.policy.text == cell.policy && is_called(planned.budget, cell.budget);
   });
   if (found == plan.cells.end()) throw std::logic_error("a claim's replay was not asked for");
   return static_cast<std::size_t>(found - plan.cells.begin());
+}
+
+Point point_of(const Summary& summary, const std::string& metric) {
+  // The mean of times is at the mercy of whatever else runs.
+  if (metric == "cost_ns") return {summary.p50, 1};
+  const auto count = static_cast<double>(summary.count);
+  return {summary.mean * count, count};
 }
 
 /// By unit where it is measured so, else by layer.
@@ -62,11 +56,9 @@ Sample sample_of(const ReplayFacts& facts, const ReplayCell& cell) {
   for (std::size_t i = 0; i < summaries.size(); ++i) {
     const auto layer = by_unit ? plan.units[i].layer : layers[i];
     if (std::find(parts.begin(), parts.end(), layer) == parts.end()) continue;
-    const auto& summary = summaries[i][at];
-    const auto count = static_cast<double>(summary.count);
-    sample.points.push_back({summary.mean * count, count});
+    sample.points.push_back(point_of(summaries[i][at], cell.metric));
+    sample.layers.push_back(layer);
   }
-  sample.block = static_cast<std::uint32_t>(sample.points.size() / parts.size());
   return sample;
 }
 
@@ -75,6 +67,7 @@ std::string named(const ReplayCell& cell) {
   if (name == "mass_loss") name = "mass loss";
   if (name == "union_ratio") name = "union over a KV group / mean set";
   if (name == "age") name = "mean age of the kept";
+  if (name == "cost_ns") name = "median nanoseconds for each step and head";
   if (name == "regret_top") name = "evicted tokens that are among the 4 largest of a later row";
   name += (cell.metric == "regret_top" ? ", " : " of ") + cell.policy + " at " + cell.budget;
   switch (cell.setting) {
@@ -101,6 +94,11 @@ std::string named(const ReplayCell& cell) {
   if (cell.part == Part::earlier) name += " in the lower half of the layers";
   if (cell.part == Part::later) name += " in the upper half of the layers";
   return name;
+}
+
+/// By simulate --show.
+bool is_printed_on_request(const std::string& metric) {
+  return metric == "age" || metric.starts_with("regret_");
 }
 
 void add_new(std::string& list, const std::string& word) {
@@ -140,15 +138,11 @@ Quantity state_share(std::string policy, std::string budget) {
                   throw std::invalid_argument(evidence.trace() + " does not know its head size");
                 }
                 auto sample = sample_of(facts, cell);
-                Point bytes;
-                for (const auto& point : sample.points) {
-                  bytes.sum += point.sum;
-                  bytes.count += point.count;
-                }
-                if (bytes.count == 0) {
+                const auto [bytes, count] = sum_of(sample.points);
+                if (count == 0) {
                   throw std::invalid_argument(cell.policy + " does not say what it remembers");
                 }
-                sample.printed = fixed(bytes.sum / bytes.count, 0);
+                sample.printed = whole(bytes / count);
                 const auto tokens = facts.plan.cells[position_of(facts.plan, cell)];
                 const double managed =
                     4.0 * facts.plan.head_size * tokens.budget.budget.tokens;  // K and V, 2 bytes
@@ -160,6 +154,16 @@ Quantity state_share(std::string policy, std::string budget) {
           .cell = cell};
 }
 
+Quantity step_time(std::string policy, std::string budget) {
+  auto quantity = replayed({.setting = Setting::cost,
+                            .policy = std::move(policy),
+                            .budget = std::move(budget),
+                            .metric = "cost_ns"});
+  quantity.shown = whole;
+  quantity.of_machine = true;
+  return quantity;
+}
+
 std::vector<std::string> simulate_commands(const Evidence& evidence,
                                            const std::vector<ReplayCell>& cells) {
   std::vector<std::string> commands;
@@ -168,23 +172,24 @@ std::vector<std::string> simulate_commands(const Evidence& evidence,
     if (printed[first]) continue;
     std::string policies;
     std::string budgets;
-    std::string metric;
+    std::string shown;
     for (std::size_t at = first; at < cells.size(); ++at) {
       if (cells[at].setting != cells[first].setting || cells[at].part != cells[first].part)
         continue;
       printed[at] = true;
       add_new(policies, cells[at].policy);
       add_new(budgets, cells[at].budget);
-      if (cells[at].metric != "mass_loss") metric = cells[at].metric;
+      if (is_printed_on_request(cells[at].metric)) add_new(shown, cells[at].metric);
     }
     std::string layers;
     if (cells[first].part != Part::all) {
       layers = index_ranges(layers_in(evidence.heads(), cells[first].part));
     }
-    commands.push_back(evidence.command(
-        "simulate",
-        " --policy " + policies + " --budget " + budgets + options_of(cells[first].setting, metric),
-        layers));
+    commands.push_back(evidence.command("simulate",
+                                        " --policy " + policies + " --budget " + budgets +
+                                            options_of(cells[first].setting) +
+                                            (shown.empty() ? "" : " --show " + shown),
+                                        layers));
   }
   return commands;
 }

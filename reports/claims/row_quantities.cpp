@@ -2,35 +2,31 @@
 #include <stdexcept>
 
 #include "reports/attention/token_classes.hpp"
+#include "reports/claims/printed.hpp"
 #include "reports/claims/quantity.hpp"
-#include "reports/text_table.hpp"
-#include "simulator/csv.hpp"
 
 namespace kvreplay::claims {
 namespace {
 
-using agreement::Point;
 using attention::TokenClass;
 
-std::string percent(double share) {
-  return fixed(100 * share, 2) + " %";
-}
-
-std::string four_digits(double value) {
-  return fixed(value, 4);
-}
-
-/// A mean over heads, drawn in blocks of as many as are in a layer.
+/// A mean over heads.
 template <class Of>
 Sample over_heads(Evidence& evidence, const Of& of) {
   Sample sample;
   for (const auto& head : evidence.rows()) {
     const std::optional<Point> point = of(head);
     sample.points.push_back(point.value_or(Point{}));
+    sample.layers.push_back(head.layer);
   }
-  const auto layers = layers_of(evidence.heads()).size();
-  sample.block = static_cast<std::uint32_t>(sample.points.size() / layers);
   return sample;
+}
+
+/// "10 of 30"
+std::string so_many(const Sample& of_yes_or_no) {
+  const auto [are, count] = sum_of(of_yes_or_no.points);
+  return grouped(static_cast<std::uint64_t>(are)) + " of " +
+         grouped(static_cast<std::uint64_t>(count));
 }
 
 /// How many layers have a mean over their heads above `threshold`.
@@ -43,14 +39,13 @@ Sample layers_above(Evidence& evidence, double threshold, const Of& of) {
     layers[head.layer].sum += point->sum;
     layers[head.layer].count += point->count;
   }
-  Sample sample;
-  std::uint64_t above = 0;
+  Sample sample{.points = {}, .of_yes_or_no = true};
   for (const auto& [layer, mean] : layers) {
     const bool is_above = mean.count > 0 && mean.sum / mean.count > threshold;
-    above += is_above ? 1 : 0;
     sample.points.push_back({is_above ? 1.0 : 0.0, 1});
+    sample.layers.push_back(layer);
   }
-  sample.printed = grouped(above) + " of " + grouped(layers.size());
+  sample.printed = so_many(sample);
   return sample;
 }
 
@@ -162,13 +157,8 @@ Quantity sink_heads() {
                       const auto mean = head.sinks.first_mean;
                       return mean ? one(*mean > kSinkHead ? 1 : 0) : std::nullopt;
                     });
-                    Point sum;
-                    for (const auto& point : sample.points) {
-                      sum.sum += point.sum;
-                      sum.count += point.count;
-                    }
-                    sample.printed = grouped(static_cast<std::uint64_t>(sum.sum)) + " of " +
-                                     grouped(static_cast<std::uint64_t>(sum.count));
+                    sample.of_yes_or_no = true;
+                    sample.printed = so_many(sample);
                     return sample;
                   });
 }

@@ -38,7 +38,7 @@ ReplayRequest request_of(Setting setting) {
   return request;
 }
 
-std::string options_of(Setting setting, std::string_view metric) {
+std::string options_of(Setting setting) {
   const ReplayRequest request = request_of(setting);
   std::string text;
   if (request.scope != Scope::head) text += " --scope " + std::string(name(request.scope));
@@ -47,7 +47,6 @@ std::string options_of(Setting setting, std::string_view metric) {
   text += std::string(" --needed ") + (request.needed.empty() ? "none" : kNeeded);
   if (request.unions) text += " --union";
   if (request.cost) text += " --cost";
-  if (metric == "age" || metric.starts_with("regret_")) text += " --show " + std::string(metric);
   return text;
 }
 

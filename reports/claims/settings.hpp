@@ -35,7 +35,7 @@ struct ReplayCell {
 
 /// A request without policies, budgets and heads.
 ReplayRequest request_of(Setting setting);
-/// The same as options of simulate, which prints the metric.
-std::string options_of(Setting setting, std::string_view metric);
+/// The same as options of simulate.
+std::string options_of(Setting setting);
 
 }  // namespace kvreplay::claims

@@ -1,8 +1,7 @@
 #include <algorithm>
-#include <sstream>
 
+#include "reports/claims/printed.hpp"
 #include "reports/claims/quantity.hpp"
-#include "reports/text_table.hpp"
 
 namespace kvreplay::claims {
 namespace {
@@ -11,37 +10,18 @@ using agreement::Against;
 using agreement::Loss;
 using agreement::Measure;
 
-std::string four_digits(double value) {
-  return fixed(value, 4);
-}
-
-std::string three_digits(double value) {
-  return fixed(value, 3);
-}
-
-/// "50.1", as analyze theory prints it.
-std::string three_figures(double value) {
-  std::ostringstream text;
-  text.precision(3);
-  text << value;
-  return text.str();
-}
-
 Quantity supported(std::string name, std::size_t scores) {
   return {.name = std::move(name),
           .measure =
               [scores](Evidence& evidence) {
-                Sample sample;
-                std::uint64_t supported = 0;
+                Sample sample{.points = {}, .of_yes_or_no = true};
                 for (const auto& head : evidence.fits().heads) {
                   const bool is_supported =
                       head.analyses[scores].verdict == powerlaw::Verdict::supported;
-                  supported += is_supported ? 1 : 0;
                   sample.points.push_back({is_supported ? 1.0 : 0.0, 1});
+                  sample.layers.push_back(head.layer);
                 }
-                const auto layers = evidence.fits().layers.size();
-                sample.block = static_cast<std::uint32_t>(sample.points.size() / layers);
-                sample.printed = grouped(supported);
+                sample.printed = whole(sum_of(sample.points).sum);
                 return sample;
               },
           .shown = four_digits,
@@ -68,7 +48,7 @@ Quantity overlap(std::string name, Against against) {
                 const auto& found = evidence.agreement();
                 const auto place = agreement::place_of(
                     found.plan, {agreement::Scores::raw, against, Measure::overlap, 0});
-                return Sample{.points = agreement::points(found, place, {}), .block = 0};
+                return Sample{.points = agreement::points(found, place, {})};
               },
           .shown = three_digits,
           .command = agreement_command,
@@ -95,15 +75,15 @@ Quantity null_power_law_heads() {
 }
 
 Quantity extra_loss() {
-  return {.name = "mass loss of h2o beyond h2o-global at 20%",
-          .measure =
-              [](Evidence& evidence) {
-                return Sample{.points = agreement::points(evidence.agreement(), 0, Loss::extra, {}),
-                              .block = 0};
-              },
-          .shown = four_digits,
-          .command = agreement_command,
-          .cell = {}};
+  return {
+      .name = "mass loss of h2o beyond h2o-global at 20%",
+      .measure =
+          [](Evidence& evidence) {
+            return Sample{.points = agreement::points(evidence.agreement(), 0, Loss::extra, {})};
+          },
+      .shown = four_digits,
+      .command = agreement_command,
+      .cell = {}};
 }
 
 Quantity future_overlap() {
@@ -139,12 +119,11 @@ Quantity greedy_ratio() {
               [](Evidence& evidence) {
                 const auto& [plan, heads] = evidence.theory();
                 Sample sample;
-                for (const auto& head : heads) {
-                  const auto& found = head.budgets.front();
+                for (std::size_t head = 0; head < heads.size(); ++head) {
+                  const auto& found = heads[head].budgets.front();
                   sample.points.push_back({found.greedy, found.optimum});
+                  sample.layers.push_back(plan.optimum.replay.units[head].layer);
                 }
-                sample.block = static_cast<std::uint32_t>(sample.points.size() /
-                                                          layers_of(plan.optimum.replay).size());
                 return sample;
               },
           .shown = four_digits,

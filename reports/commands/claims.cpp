@@ -27,22 +27,31 @@ constexpr const char* kDetails =
     R"(Tests what is claimed and published about attention and eviction on traces: for each claim what was
 published, what is found here, whether it holds, and the command that prints the figures by itself.
 
-Figures are means with intervals of 95 % of a bootstrap of 1,000 replicates. Heads are drawn with
-replacement, in blocks of as many as a layer has; where a figure is of layers, layers; agreement of
-local and global scores is of the steps, in blocks of the root of their number. Of several traces
-the traces are drawn first. An interval over heads or steps of one text says nothing of other texts.
-Fewer than 5 of them give no interval. Traces of different models are judged by themselves.
+Figures are means with intervals of 95 %, of a bootstrap of 1,000 replicates. Whole layers are drawn
+with replacement, the same in all traces; of fewer than 5 layers all are taken, and heads are drawn
+in each. Agreement of local and global scores is of steps, drawn in blocks of the root of their
+number. Where fewer than 5 could be drawn there is no interval. Shares of heads or layers have exact
+intervals (Clopper and Pearson), wider by as much as heads of a layer are alike (Korn and Graubard);
+differences of two shares are by Newcombe. Two figures of the same layers are compared head by head,
+of steps step by step; those of different layers are drawn each by itself.
+
+Of 5 traces or more the traces are drawn too. Of fewer all are taken: the interval is over heads,
+layers or steps of these texts, and says nothing of other texts. Figures are means over traces, but
+the largest alpha, which is the largest of any trace. Traces of different models are judged by
+themselves.
 
 The rule: a condition is met where the whole interval lies on the side that it names, and not met
 where it lies on the other. A claim holds where all its conditions are met, does not hold where one
 of them is not, and else cannot be tested here: the interval is too wide, or the trace lacks what it
 takes. Thresholds follow what was published or are round numbers, and are the same for every trace.
 Losses are of attention mass with rows as the full cache gave them, where what was published is
-accuracy.
+accuracy. Of two losses one is better or worse by any difference whose interval excludes 0, and as
+good where less than 0.01 is lost beyond the other; about the full cache is a loss below 0.05.
 
 CSV: id,claim,source,published,found,value,low,high,verdict,why,command,model,traces; value, low and
-high are of the first condition, the difference where there are two figures. JSON: the same in
-"rows", with the rule and with the figures that the command prints.
+high are of the first condition, the difference where there are two figures, or of what is shown
+where nothing is judged. JSON: the same in "rows", with the rule and with the figures that the
+command prints, but times.
 
   kvreplay claims run.h5
   kvreplay claims one.h5 another.h5 --csv claims.csv --json claims.json

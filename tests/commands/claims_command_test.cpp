@@ -1,7 +1,10 @@
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "bench.hpp"
+#include "reports/claims/claim.hpp"
+#include "reports/text_table.hpp"
 
 namespace kvreplay::testing {
 namespace {
@@ -72,8 +75,12 @@ TEST_CASE("claims hold on rows that go to the first token and to themselves") {
   CHECK(sparse["value"].get<double>() == Approx(1 - 202.0 / 15150).epsilon(0).margin(1e-12));
   CHECK(sparse["low"] == sparse["value"]);  // heads are alike
   CHECK(sparse["verdict"] == "holds");
-  CHECK(row_of(found, "B1")["value"] == 1);
-  CHECK(row_of(found, "B1")["verdict"] == "holds");
+  // 8 of 8 layers may be of a share of 0.63: 0.63^8 is 0.025.
+  const auto layers = row_of(found, "B1");
+  CHECK(layers["value"] == 1);
+  CHECK(layers["low"].get<double>() == Approx(std::pow(0.025, 1.0 / 8)).epsilon(1e-9));
+  CHECK(layers["high"] == 1);
+  CHECK(layers["verdict"] == "cannot be tested");
   CHECK_THAT(row_of(found, "B1")["found"].get<std::string>(), Contains("8 of 8"));
 
   // h2o keeps the first token; the window loses it, from the second row on that finds it full.
@@ -95,32 +102,166 @@ TEST_CASE("claims do not hold on rows of even weights") {
   const Bench bench;
   write_trace(bench, "even.h5", [](int i, int) { return 1.0 / (i + 1); });
   const auto found = claims_on(bench, "'" + bench.path("even.h5") + "' --only A1,A4,B2,B3,B14,B16");
-  for (const std::string id : {"A1", "A4", "B2", "B14", "B16"}) {
+  for (const std::string id : {"A1", "A4", "B2", "B14"}) {
     INFO(id);
     CHECK(row_of(found, id)["verdict"] == "does not hold");
     CHECK_THAT(row_of(found, id)["why"].get<std::string>(), Contains("Not so: "));
   }
   CHECK(row_of(found, "A1")["value"] == 0);
+  // None of 16 heads, which are alike in each of 8 layers: more than 1 in 10 could be.
+  const auto heads = row_of(found, "B16");
+  CHECK(heads["value"] == 0);
+  CHECK(heads["high"].get<double>() == Approx(1 - std::pow(0.025, 1.0 / 8)).epsilon(1e-9));
+  CHECK(heads["verdict"] == "cannot be tested");
   // Of the i + 1 tokens that row i attends alike it sees k = 40 and itself.
   double loss = 0;
   for (int i = 40; i < kTokens; ++i) loss += 1 - 41.0 / (i + 1);
   CHECK(row_of(found, "A4")["value"].get<double>() == Approx(loss / 160).epsilon(0).margin(1e-6));
 }
 
-/// What the commands of a row print.
-std::string printed_by(std::string commands) {
-  std::string printed;
+std::vector<std::string> commands_of(const json& row) {
+  std::vector<std::string> commands;
+  const auto all = row["command"].get<std::string>();
   for (std::size_t at = 0; at != std::string::npos;) {
-    const auto end = commands.find(" && ", at);
-    const auto command = commands.substr(at, end == std::string::npos ? end : end - at);
-    REQUIRE(command.starts_with("kvreplay "));
-    const auto run = run_kvreplay(command.substr(9));
-    INFO(command << ": " << run.err);
-    REQUIRE(run.exit_code == 0);
-    printed += run.out;
+    const auto end = all.find(" && ", at);
+    commands.push_back(all.substr(at, end == std::string::npos ? end : end - at));
     at = end == std::string::npos ? end : end + 4;
   }
-  return printed;
+  return commands;
+}
+
+std::string printed_by(const std::string& command) {
+  REQUIRE(command.starts_with("kvreplay "));
+  const auto run = run_kvreplay(command.substr(9));
+  INFO(command << ": " << run.err);
+  REQUIRE(run.exit_code == 0);
+  return run.out;
+}
+
+/// The entries of a line of a table, which are two spaces or more apart.
+std::vector<std::string> entries_of(const std::string& line) {
+  std::vector<std::string> entries;
+  for (std::size_t at = line.find_first_not_of(' '); at < line.size();) {
+    const auto end = std::min(line.find("  ", at), line.size());
+    entries.push_back(line.substr(at, end - at));
+    at = line.find_first_not_of(' ', end);
+  }
+  return entries;
+}
+
+/// Where a figure is printed.
+struct Printed {
+  std::string title;  ///< what the line before the table's header starts with, empty: any
+  std::vector<std::string> line;  ///< its first entries
+  std::string column;
+  std::size_t offset = 0;  ///< columns behind that one
+};
+
+std::string in_table(const std::string& printed, const Printed& where) {
+  std::istringstream lines(printed);
+  std::vector<std::string> header;
+  std::string before;
+  for (std::string text; std::getline(lines, text); before = text) {
+    const auto entries = entries_of(text);
+    if (entries.empty()) header.clear();
+    if (header.empty()) {
+      if (before.starts_with(where.title) &&
+          std::find(entries.begin(), entries.end(), where.column) != entries.end()) {
+        header = entries;
+      }
+    } else if (entries.size() > where.line.size() &&
+               std::equal(where.line.begin(), where.line.end(), entries.begin())) {
+      const auto column = std::find(header.begin(), header.end(), where.column);
+      auto entry = entries.at(static_cast<std::size_t>(column - header.begin()) + where.offset);
+      if (entry.ends_with('*')) entry.pop_back();  // of a cache that outgrew its budget
+      return entry;
+    }
+  }
+  FAIL("no " << where.line.front() << ", " << where.column << " in " << printed);
+  return {};
+}
+
+/// What is between two texts.
+std::string in_words(const std::string& text, const std::string& start, const std::string& end) {
+  const auto first = text.find(start);
+  REQUIRE(first != std::string::npos);
+  const auto last = text.find(end, first);
+  REQUIRE(last != std::string::npos);
+  return text.substr(first + start.size(), last - first - start.size());
+}
+
+/// What a line, behind two spaces, starts with.
+std::string at_start_of_line(const std::string& text, const std::string& end) {
+  const auto last = text.find(end);
+  REQUIRE(last != std::string::npos);
+  const auto first = text.rfind("\n  ", last);
+  REQUIRE(first != std::string::npos);
+  return text.substr(first + 3, last - first - 3);
+}
+
+/// A figure that is no replay's, where its command prints it. It may have an interval.
+std::string studied(const std::string& printed, const std::string& name) {
+  const auto table = [&](const Printed& where) {
+    const auto entry = in_table(printed, where);
+    return entry.substr(0, entry.find(" ["));
+  };
+  const auto at_start = [&](const std::string& end) { return at_start_of_line(printed, end); };
+  const auto words = [&](const std::string& start, const std::string& end) {
+    return in_words(unwrapped(printed), start, end);
+  };
+  const std::map<std::string, std::function<std::string()>> places = {
+      {claims::entries_below().name,
+       [&] {
+         return table({"", {"all"}, "share below"});
+       }},
+      {claims::layers_sparse().name, [&] { return at_start(" layers are above 95 %"); }},
+      {claims::layers_persistent().name, [&] { return at_start(" layers are above 95 %"); }},
+      {claims::pivotal_in_half().name,
+       [&] {
+         return table({"", {"all"}, "first half"});
+       }},
+      {claims::heavy_mass().name,
+       [&] { return words("The heaviest 5.00 % of the tokens hold ", " of all attention"); }},
+      {claims::layers_for_first().name,
+       [&] { return words("more than half of the last row's in ", " layer"); }},
+      {claims::sink_heads().name, [&] { return at_start(" heads are sink heads"); }},
+      {claims::consecutive_overlap().name,
+       [&] {
+         return table({"mean overlap", {"2%", "3", "overlap"}, "lag 1", 1});
+       }},
+      {claims::power_law_heads().name,
+       [&] {
+         return table({"verdicts on 12 heads", {"accumulated"}, "power law supported"});
+       }},
+      {claims::null_power_law_heads().name,
+       [&] {
+         return table({"verdicts on 12 heads", {"null"}, "power law supported"});
+       }},
+      {claims::extra_loss().name,
+       [&] {
+         return table({"mean attention-mass loss", {"20%"}, "extra loss of h2o"});
+       }},
+      {claims::future_overlap().name,
+       [&] {
+         return table({"the k tokens", {"20%", "raw"}, "overlap, future"});
+       }},
+      {claims::future_overlap_by_chance().name,
+       [&] {
+         return table({"the k tokens", {"20%", "raw"}, "overlap, future", 1});
+       }},
+      {claims::drift_alpha().name,
+       [&] {
+         return table({"drift from step to step", {"20%", "z"}, "alpha"});
+       }},
+      {claims::greedy_ratio().name,
+       [&] {
+         return table({"h2o-figure: by its own", {"20%"}, "mass ratio"});
+       }},
+  };
+  const auto place = places.find(name);
+  INFO(name);
+  REQUIRE(place != places.end());
+  return place->second();
 }
 
 TEST_CASE("every claim's command runs and prints its figures") {
@@ -132,27 +273,54 @@ TEST_CASE("every claim's command runs and prints its figures") {
                    trace + "'")
           .exit_code == 0);
   const auto found = claims_on(bench, "'" + trace + "' --heads 0-3 --seed 7 --samples 50");
-  std::size_t commands = 0;
-  std::map<std::string, std::string> printed;
-  for (const auto& row : found["rows"]) {
-    const auto command = row["command"].get<std::string>();
-    INFO(row["id"] << ": " << command << "\n" << row["why"]);
-    if (command.empty()) {
+  std::map<std::string, std::string> printed;  // by command
+  std::size_t compared = 0;
+  for (const auto& claim : claims::all_claims()) {
+    const auto row = row_of(found, claim.id);
+    INFO(claim.id << ": " << row["command"] << "\n" << row["why"]);
+    if (row["command"] == "") {
       CHECK(row["verdict"] == "cannot be tested");
       CHECK(row["value"].is_null());
       CHECK(row["why"] != "");
       continue;
     }
-    ++commands;
-    CHECK_THAT(command, Contains("'" + trace + "'") && Contains(" --heads 0-3"));
-    if (!printed.contains(command)) printed[command] = printed_by(command);
-    REQUIRE(!row["figures"].empty());
-    for (const auto& figure : row["figures"]) {
-      CHECK_THAT(printed[command], Contains(figure.get<std::string>()));
-      CHECK_THAT(row["found"].get<std::string>(), Contains(figure.get<std::string>()));
+    const auto commands = commands_of(row);
+    for (const auto& command : commands) {
+      CHECK_THAT(command, Contains("'" + trace + "'") && Contains(" --heads 0-3"));
+      if (!printed.contains(command)) printed[command] = printed_by(command);
     }
+    // Replays that are set up alike have one command, in the order in which they are first named.
+    std::vector<std::pair<claims::Setting, claims::Part>> replays;
+    std::set<std::string> seen;
+    std::size_t figure = 0;
+    const auto compare = [&](const claims::Quantity& quantity) {
+      if (!seen.insert(quantity.name).second) return;
+      std::string as_printed;
+      if (quantity.cell) {
+        const auto& cell = *quantity.cell;
+        const std::pair replay(cell.setting, cell.part);
+        auto place = std::find(replays.begin(), replays.end(), replay);
+        if (place == replays.end()) place = replays.insert(place, replay);
+        as_printed =
+            in_table(printed.at(commands.at(static_cast<std::size_t>(place - replays.begin()))),
+                     {"mean " + cell.metric, {cell.policy}, cell.budget});
+      } else {
+        as_printed = studied(printed.at(commands.front()), quantity.name);
+      }
+      INFO(quantity.name);
+      REQUIRE(figure < row["figures"].size());
+      const auto said = row["figures"][figure++].get<std::string>();
+      CHECK(said == as_printed);
+      CHECK_THAT(row["found"].get<std::string>(), Contains(quantity.name + ": " + said));
+      ++compared;
+    };
+    for (const auto& condition : claim.conditions) {
+      compare(condition.of);
+      if (condition.minus) compare(*condition.minus);
+    }
+    CHECK(figure == row["figures"].size());
   }
-  CHECK(commands >= 24);  // a synthetic trace has no texts, and may not know its head size
+  CHECK(compared >= 50);  // a synthetic trace has no texts, and may not know its head size
 }
 
 TEST_CASE("claims have the values of the commands that they name") {
@@ -175,6 +343,17 @@ TEST_CASE("claims have the values of the commands that they name") {
         Approx(csv_value("simulate " + trace + " --policy h2o --budget 20%", "t.h5,h2o,",
                          ",,,mass_loss,mean,"))
             .epsilon(1e-12));
+  // By layer: 2 of 2 above 95 %; and over all heads what is pivotal in the first half.
+  std::size_t persistent = 0;
+  for (const std::string layer : {"0", "1"}) {
+    const auto mean =
+        csv_value("analyze persistence " + trace, "t.h5," + layer + ",,", ",persistence,");
+    persistent += mean > 0.95 ? 1 : 0;
+  }
+  const auto pivotal = csv_value("analyze persistence " + trace, "t.h5,,,", ",first_half,");
+  const auto b11 = row_of(found, "B11");
+  CHECK(b11["value"].get<double>() == static_cast<double>(persistent) / 2);
+  CHECK(b11["figures"] == json({std::to_string(persistent) + " of 2", fixed(pivotal, 4)}));
   CHECK(row_of(found, "B20")["value"].get<double>() ==
         Approx(
             csv_value("analyze overlap " + trace + " --budget 2% --lags 1", "t.h5,,,", ",overlap,"))
@@ -209,18 +388,26 @@ TEST_CASE("claims takes several traces of a model together and other models by t
   CHECK_THAT(all["rows"][0]["command"].get<std::string>(), Contains("t.h5") && Contains("u.h5"));
 }
 
+/// A7 shows what a step takes on this machine.
+std::string without_times(const std::string& csv) {
+  const auto start = csv.find("\nA7,") + 1;
+  REQUIRE(start != 0);
+  const auto end = csv.find('\n', start) + 1;
+  return csv.substr(0, start) + csv.substr(end);
+}
+
 TEST_CASE("claims are the same on any number of threads, as CSV too") {
   const Bench bench;
   const auto csv = bench.path("c.csv");
   const auto command = "claims '" + bench.path("t.h5") + "' --samples 20 --csv '" + csv + "'";
   REQUIRE(run_kvreplay(command + " --threads 1").exit_code == 0);
-  const auto one = read_text(csv);
+  const auto one = without_times(read_text(csv));
   CHECK(one.starts_with(
       "id,claim,source,published,found,value,low,high,verdict,why,command,model,traces\n"));
   CHECK(has_line(one, "A1,", ",t.h5"));
   CHECK(has_line(one, "B30,", "cannot be tested"));
   REQUIRE(run_kvreplay(command + " --threads 3 --overwrite").exit_code == 0);
-  CHECK(read_text(csv) == one);
+  CHECK(without_times(read_text(csv)) == one);
   CHECK(run_kvreplay(command).exit_code == 4);
 }
 

@@ -18,15 +18,19 @@ std::string two_digits(double value) {
   return std::to_string(value).substr(0, 4);
 }
 
-/// Of heads that have these values.
+/// Of heads that have these values, each of a layer of its own.
+Sample sample_of(const std::vector<double>& of_heads) {
+  Sample sample;
+  for (const double value : of_heads) {
+    sample.layers.push_back(static_cast<std::uint32_t>(sample.points.size()));
+    sample.points.push_back({value, 1});
+  }
+  return sample;
+}
+
 Quantity values(const std::string& name, const std::vector<double>& of_heads) {
   return {.name = name,
-          .measure =
-              [of_heads](Evidence&) {
-                Sample sample;
-                for (const double value : of_heads) sample.points.push_back({value, 1});
-                return sample;
-              },
+          .measure = [of_heads](Evidence&) { return sample_of(of_heads); },
           .shown = two_digits,
           .command = [](const Evidence& evidence) { return evidence.command("trace info"); },
           .cell = {}};
@@ -34,20 +38,24 @@ Quantity values(const std::string& name, const std::vector<double>& of_heads) {
 
 class Judge {
  public:
-  Judge() {
-    const auto path = (folder_ / "t.h5").string();
-    REQUIRE(run_kvreplay("trace synth --tokens 8 --out '" + path + "'").exit_code == 0);
-    traces_.push_back(std::make_unique<Evidence>(std::make_unique<TraceReader>(path), path, "t.h5",
-                                                 claims::Asked{}, std::vector<claims::ReplayCell>{},
-                                                 control_));
+  explicit Judge(const std::vector<std::string>& traces = {"t.h5"}) {
+    for (const auto& name : traces) {
+      const auto path = (folder_ / name).string();
+      REQUIRE(run_kvreplay("trace synth --tokens 8 --out '" + path + "'").exit_code == 0);
+      traces_.push_back(std::make_unique<Evidence>(std::make_unique<TraceReader>(path), path, name,
+                                                   claims::Asked{},
+                                                   std::vector<claims::ReplayCell>{}, control_));
+    }
   }
-  claims::Finding operator()(std::vector<Condition> conditions) const {
+  claims::Finding operator()(std::vector<Condition> conditions,
+                             std::vector<Quantity> beside = {}) const {
     const Claim claim{.id = "X",
                       .text = "so it is",
                       .source = {},
                       .published = {},
                       .conditions = std::move(conditions),
-                      .remark = "as said"};
+                      .remark = "as said",
+                      .beside = std::move(beside)};
     return claims::judge(claim, traces_, 0);
   }
 
@@ -101,15 +109,63 @@ TEST_CASE("two figures are compared place by place") {
   CHECK(found.verdict == Verdict::holds);
   CHECK(found.estimate->value == Approx(0.01));
   CHECK(judge({below(values("a", more), values("b", wide))}).verdict == Verdict::does_not_hold);
-  CHECK(judge({below(values("a", more), values("b", wide), 0.02)}).verdict == Verdict::holds);
-  CHECK(judge({apart(values("a", more), values("b", wide))}).verdict == Verdict::cannot_be_tested);
-  CHECK(judge({apart(values("a", high), values("b", low))}).verdict == Verdict::holds);
-  // Where one figure is of pairs of the other's places, the pairs are compared.
-  const auto folded =
-      judge({below(values("a", {0.10, 0.11, 0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.18, 0.19}),
-                   values("b", {0.2, 0.2, 0.2, 0.2, 0.2}))});
-  CHECK(folded.verdict == Verdict::holds);
-  CHECK(folded.estimate->value == Approx(0.145 - 0.2));
+  // As good is what is within the margin.
+  for (auto& value : more) value -= 0.001;
+  CHECK(judge({as_good(values("a", more), values("b", wide))}).verdict == Verdict::holds);
+  for (auto& value : more) value += 0.002;
+  const auto worse = judge({as_good(values("a", more), values("b", wide))});
+  CHECK(worse.verdict == Verdict::does_not_hold);
+  CHECK(worse.why == "Not so: a is below b + 0.01. as said");
+}
+
+TEST_CASE("two halves of the layers are not paired") {
+  const Judge judge;
+  auto upper = values("b", low);
+  upper.measure = [](Evidence&) {
+    auto sample = sample_of(wide);
+    for (auto& layer : sample.layers) layer += 6;
+    for (auto& point : sample.points) point.sum -= 0.01;
+    return sample;
+  };
+  auto less = wide;
+  for (auto& value : less) value -= 0.01;
+  CHECK(judge({above(values("a", wide), values("b", less))}).verdict == Verdict::holds);
+  // 0.01 more of every layer than of the one beside it, which is of no meaning.
+  const auto found = judge({above(values("a", wide), upper)});
+  CHECK(found.verdict == Verdict::cannot_be_tested);
+  CHECK(found.estimate->value == Approx(0.01));
+  CHECK(found.estimate->interval->low < -0.2);
+  CHECK(found.estimate->interval->high > 0.2);
+}
+
+TEST_CASE("steps decide for and against") {
+  const Judge judge;
+  const auto of_steps = [](const std::string& name, double more) {
+    auto steps = values(name, {});
+    steps.measure = [more](Evidence&) {
+      Sample sample;
+      for (int step = 0; step < 20; ++step) sample.points.push_back({step % 5 + more, 1});
+      return sample;
+    };
+    return steps;
+  };
+  CHECK(judge({above(of_steps("a", 0.1), of_steps("chance", 0))}).verdict == Verdict::holds);
+  CHECK(judge({above(of_steps("a", -0.1), of_steps("chance", 0))}).verdict ==
+        Verdict::does_not_hold);
+}
+
+TEST_CASE("what is shown beside a claim decides nothing") {
+  const Judge judge;
+  auto time = values("time", low);
+  time.of_machine = true;
+  const auto found = judge({}, {values("a", high), time});
+  CHECK(found.verdict == Verdict::cannot_be_tested);
+  CHECK(found.why == "as said");
+  CHECK(found.found.starts_with("a: 0.82 (0.8"));
+  CHECK(found.found.find("; time: 0.12 (0.1") != std::string::npos);
+  CHECK(found.figures == std::vector<std::string>{"0.82"});
+  CHECK(found.estimate->value == Approx(0.825));
+  CHECK(found.command.starts_with("kvreplay trace info"));
 }
 
 TEST_CASE("what is the most of anything looked at is judged without an interval") {
@@ -120,6 +176,15 @@ TEST_CASE("what is the most of anything looked at is judged without an interval"
   CHECK(judge({above(most, 1)}).verdict == Verdict::holds);
   CHECK(judge({below(most, 1)}).verdict == Verdict::does_not_hold);
   CHECK(judge({below(most, 2)}).verdict == Verdict::does_not_hold);
+  // Of several traces it is the most of any, not their mean.
+  const Judge judge_two({"t.h5", "u.h5"});
+  most.measure = [](Evidence& evidence) {
+    return sample_of({evidence.trace() == "t.h5" ? 1.2 : 0.5});
+  };
+  const auto found = judge_two({below(most, 1)});
+  CHECK(found.verdict == Verdict::does_not_hold);
+  CHECK(found.estimate->value == 1.2);
+  CHECK(found.found == "most: 1.20 and 0.50 (1.20)");
 }
 
 TEST_CASE("what a trace cannot tell is said, not guessed") {
@@ -155,10 +220,35 @@ TEST_CASE("every claim and published figure has an entry and a rule, or says wha
     INFO(id);
     CHECK(!found->conditions.empty());
   }
+  // What A7 asks takes a serving system; its figures are shown.
   const bool all_of_seed = std::all_of(claims.begin(), claims.begin() + 13, [](const Claim& claim) {
-    return !claim.conditions.empty();
+    return claim.conditions.empty() == (claim.id == "A7") &&
+           claim.conditions.empty() != claim.beside.empty();
   });
   CHECK(all_of_seed);
+}
+
+TEST_CASE("losses are compared by one rule") {
+  const auto is_loss = [](const Quantity& quantity) {
+    return quantity.cell && quantity.cell->metric == "mass_loss";
+  };
+  std::size_t as_good = 0;
+  std::size_t others = 0;
+  for (const auto& claim : claims::all_claims()) {
+    for (const auto& condition : claim.conditions) {
+      if (!condition.minus || !is_loss(condition.of)) continue;
+      INFO(claim.id << ": " << condition.text());
+      CHECK(is_loss(*condition.minus));
+      const bool by_margin = condition.threshold != 0;
+      ++(by_margin ? as_good : others);
+      if (!by_margin) continue;
+      CHECK(condition.threshold == claims::kMargin);
+      CHECK(condition.asks == Condition::Asks::below);
+      CHECK(claim.text.find("as good as") != std::string::npos);
+    }
+  }
+  CHECK(as_good == 1);
+  CHECK(others >= 15);
 }
 
 }  // namespace
