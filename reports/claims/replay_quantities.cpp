@@ -185,11 +185,10 @@ std::vector<std::string> simulate_commands(const Evidence& evidence,
     if (cells[first].part != Part::all) {
       layers = index_ranges(layers_in(evidence.heads(), cells[first].part));
     }
-    commands.push_back(evidence.command("simulate",
-                                        " --policy " + policies + " --budget " + budgets +
-                                            options_of(cells[first].setting) +
-                                            (shown.empty() ? "" : " --show " + shown),
-                                        layers));
+    std::string options = " --policy " + policies + " --budget " + budgets;
+    options += options_of(cells[first].setting);
+    if (!shown.empty()) options += " --show " + shown;
+    commands.push_back(evidence.command("simulate", options, layers));
   }
   return commands;
 }
