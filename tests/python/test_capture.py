@@ -274,6 +274,11 @@ def test_what_cannot_be_recorded_is_refused(tmp_path):
         with torch.no_grad(), kvreplay.capture(model, tmp_path / "t.h5", max_tokens=8):
             for tokens in (5, 9):
                 model(prompt(tokens), past_key_values=cache)
+    with pytest.raises(ValueError, match="another capture of this model is running"):
+        with kvreplay.capture(model, tmp_path / "t.h5"), kvreplay.capture(model, tmp_path / "u.h5"):
+            pass
+    with pytest.raises(ValueError, match=r"layers=\[7\]: the model has layers 0 to 2"):
+        kvreplay.capture(model, tmp_path / "t.h5", layers=[7])
     flex = made(llama)
     flex.config._attn_implementation = "flex_attention"
     with pytest.raises(ValueError, match="'flex_attention' cannot be recorded"):

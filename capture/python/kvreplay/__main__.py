@@ -26,10 +26,13 @@ def main() -> int:
     options = vars(parser.parse_args())
     try:
         if options.pop("command") == "import":
-            import_attentions(options.pop("saved"), options.pop("trace"), **options)
+            written = options.pop("trace")
+            import_attentions(options.pop("saved"), written, **options)
         else:
+            written = options["dense"]
             with read(options["trace"]) as trace:
-                export_dense(trace, options["dense"], overwrite=options["overwrite"])
+                export_dense(trace, written, overwrite=options["overwrite"])
+        print(f"wrote {written}")
     except (ValueError, ImportError) as error:
         return said(error, 2)
     except InputError as error:

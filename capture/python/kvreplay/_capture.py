@@ -69,8 +69,8 @@ class capture:
         self._tokenizer = tokenizer
         self._options = dict(encoding=encoding.encode(), rows_from=rows_from, rows_every=rows_every, values=int(values),
                              norms=int(norms), overwrite=int(overwrite))
-        self._chosen = {"layer": None if layers is None else sorted(set(layers)),
-                        "head": None if heads is None else sorted(set(heads))}
+        self._chosen = {"layer": _chosen("layer", layers, self._layers),
+                        "head": _chosen("head", heads, self._config.num_attention_heads)}
         self._needs_values = values or norms
         self._max_tokens = max_tokens
         self._prompt_tokens = prompt_tokens
@@ -93,6 +93,8 @@ class capture:
 
     def __enter__(self) -> "capture":
         self._implementation = self._config._attn_implementation
+        if str(self._implementation).startswith("kvreplay_"):
+            raise ValueError("another capture of this model is running; end its block first")
         if self._implementation not in _IMPLEMENTATIONS:
             raise ValueError(f"the attention implementation {self._implementation!r} cannot be recorded; load the model with "
                              'attn_implementation="sdpa" or "eager", of which the rows are the same')
@@ -299,6 +301,15 @@ class capture:
         ids = self._ids if self._ids is not None and len(self._ids) == tokens else None
         texts = [_text(self._tokenizer, token) for token in ids] if ids is not None and self._tokenizer is not None else None
         self._writer.end(tokens, ids, texts)
+
+
+def _chosen(kind: str, indices: Optional[Sequence[int]], count: int) -> Optional[List[int]]:
+    if indices is None:
+        return None
+    wrong = [index for index in indices if not 0 <= index < count]
+    if wrong or len(indices) == 0:
+        raise ValueError(f"{kind}s={list(indices)}: the model has {kind}s 0 to {count - 1}")
+    return sorted(set(indices))
 
 
 def _eager(module: Any) -> Callable[..., Any]:

@@ -72,6 +72,8 @@ class Trace:
 
     def __init__(self, path: Union[str, os.PathLike]) -> None:
         self.path = os.fspath(path)
+        if not os.path.exists(self.path):
+            raise InputError(f"{self.path} does not exist; check the path")
         try:
             self._file = h5py.File(self.path, "r")
         except OSError as error:
