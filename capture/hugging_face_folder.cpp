@@ -5,6 +5,7 @@
 
 #include "capture/hugging_face_config.hpp"
 #include "traces/errors.hpp"
+#include "traces/input_file.hpp"
 #include "traces/quoted.hpp"
 
 namespace kvreplay {
@@ -76,7 +77,7 @@ void HuggingFaceFolder::fail(const std::string& what) const {
 }
 
 HuggingFaceFolder::HuggingFaceFolder(const std::filesystem::path& folder) : folder_(folder) {
-  if (!std::filesystem::exists(folder / "config.json"))
+  if (!may_be_there(folder / "config.json"))
     fail("has no config.json; give a model's folder as Hugging Face lays it out, or a GGUF file");
   const JsonFacts facts = JsonFacts::read(folder / "config.json");
   architecture_ =
@@ -92,8 +93,8 @@ HuggingFaceFolder::HuggingFaceFolder(const std::filesystem::path& folder) : fold
 void HuggingFaceFolder::open_shards() {
   const auto index = folder_ / "model.safetensors.index.json";
   const auto single = folder_ / "model.safetensors";
-  if (!std::filesystem::exists(index)) {
-    if (!std::filesystem::exists(single))
+  if (!may_be_there(index)) {
+    if (!may_be_there(single))
       fail(
           "has neither model.safetensors nor model.safetensors.index.json; weights in other forms "
           "are not read: save the model as safetensors");
@@ -112,7 +113,7 @@ void HuggingFaceFolder::open_shards() {
     of_file[plain].insert(name);
   }
   for (auto& [file, names] : of_file) {
-    if (!std::filesystem::exists(folder_ / file))
+    if (!may_be_there(folder_ / file))
       facts.refuse("names the shard " + in_quotes(file) +
                    ", which is not in the folder; fetch it too");
     for (const SafetensorsEntry& entry : shards_.emplace_back(folder_ / file).entries())

@@ -8,6 +8,7 @@
 #include "capture/json_file.hpp"
 #include "capture/sentencepiece_bpe.hpp"
 #include "traces/errors.hpp"
+#include "traces/input_file.hpp"
 #include "traces/quoted.hpp"
 
 namespace kvreplay {
@@ -210,7 +211,7 @@ class Reader {
   /// The token that ends a text, the first where there are several.
   void read_end() {
     for (const char* name : {"generation_config.json", "config.json"}) {
-      if (vocabulary_.eos || !std::filesystem::exists(folder_ / name)) continue;
+      if (vocabulary_.eos || !may_be_there(folder_ / name)) continue;
       const JsonFacts config = JsonFacts::read(folder_ / name);
       const Json* end = config.find({"eos_token_id"});
       if (end != nullptr && end->is_array() && !end->empty()) end = &end->front();

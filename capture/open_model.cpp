@@ -1,5 +1,7 @@
 #include "capture/open_model.hpp"
 
+#include <system_error>
+
 #include "capture/gguf_config.hpp"
 #include "capture/hugging_face_folder.hpp"
 #include "capture/hugging_face_tokenizer.hpp"
@@ -36,7 +38,8 @@ OpenModel open_folder(const std::filesystem::path& path) {
 }  // namespace
 
 OpenModel open_model(const std::filesystem::path& path) {
-  return std::filesystem::is_directory(path) ? open_folder(path) : open_gguf(path);
+  std::error_code unknown;  // of what cannot be examined opening it as a file says why
+  return std::filesystem::is_directory(path, unknown) ? open_folder(path) : open_gguf(path);
 }
 
 }  // namespace kvreplay

@@ -12,6 +12,11 @@
 
 namespace kvreplay {
 
+bool may_be_there(const std::filesystem::path& path) {
+  std::error_code unknown;
+  return std::filesystem::exists(path, unknown) || unknown;
+}
+
 InputFile::InputFile(const std::filesystem::path& path) {
   const auto fail = [&](const std::string& what) {
     if (descriptor_ >= 0) ::close(descriptor_);

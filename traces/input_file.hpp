@@ -6,6 +6,10 @@
 
 namespace kvreplay {
 
+/// Whether there is something of this name. What cannot be examined counts as there: opening it
+/// says why.
+bool may_be_there(const std::filesystem::path& path);
+
 /// Owns a descriptor open for reading.
 class InputFile {
  public:

@@ -20,7 +20,8 @@ struct kvreplay_trace {
 
   std::mutex mutex;
   kvreplay::ExternalRun run;
-  std::string fault;  // of a record, after which there are no more
+  std::string fault;                      // of a record, after which there are no more
+  std::vector<std::uint32_t> prompt_ids;  // none where they were not given
   std::vector<float> queries;
   std::vector<float> keys;
   std::vector<float> values;
@@ -124,6 +125,26 @@ TraceInfo plan_of(const kvreplay_model& model, const kvreplay_options& options) 
   return info;
 }
 
+void check_finite(const std::vector<float>& numbers, const char* what, std::uint32_t layer,
+                  std::uint32_t position, std::size_t per_token) {
+  const auto bad = std::find_if(numbers.begin(), numbers.end(),
+                                [](float number) { return !std::isfinite(number); });
+  if (bad == numbers.end()) return;
+  const auto token = static_cast<std::size_t>(bad - numbers.begin()) / per_token;
+  throw InputError("layer " + std::to_string(layer) + ": a number of the " + what +
+                   " at position " + std::to_string(position + token) + " is not finite");
+}
+
+void check_prompt(const kvreplay_trace& trace, const std::vector<std::uint32_t>& ids) {
+  const auto& prompt = trace.prompt_ids;
+  if (prompt.empty() || ids.empty()) return;
+  if (ids.size() < prompt.size() || !std::equal(prompt.begin(), prompt.end(), ids.begin())) {
+    throw std::invalid_argument(
+        "the token ids do not begin with the prompt_ids that the trace was "
+        "begun with, by which its prompt is known");
+  }
+}
+
 void record(kvreplay_trace& trace, std::uint32_t layer, std::uint32_t position,
             std::uint32_t tokens, const kvreplay_vectors* queries, const kvreplay_vectors* keys,
             const kvreplay_vectors* values) {
@@ -156,6 +177,11 @@ void record(kvreplay_trace& trace, std::uint32_t layer, std::uint32_t position,
     take_vectors(*values, tokens, plan.kv_heads, plan.head_size, trace.values);
   }
   try {
+    const std::size_t of_keys = std::size_t{plan.kv_heads} * plan.head_size;
+    check_finite(trace.queries, "queries", layer, position,
+                 std::size_t{plan.model_heads} * plan.head_size);
+    check_finite(trace.keys, "keys", layer, position, of_keys);
+    if (trace.run.needs_values()) check_finite(trace.values, "values", layer, position, of_keys);
     trace.run.record(layer, tokens, trace.queries, trace.keys, trace.values);
   } catch (const std::exception& fault) {
     trace.fault = fault.what();  // some heads have these rows, and some not
@@ -176,6 +202,9 @@ kvreplay_trace* kvreplay_begin(const char* path, const kvreplay_model* model,
     kvreplay::need(path != nullptr && *path != '\0', "the trace has no path");
     kvreplay::need(model != nullptr && options != nullptr, "model and options must be given");
     trace = new kvreplay_trace(path, kvreplay::plan_of(*model, *options), options->overwrite != 0);
+    if (options->prompt_ids != nullptr) {
+      trace->prompt_ids.assign(options->prompt_ids, options->prompt_ids + options->prompt_tokens);
+    }
   });
   if (code != nullptr) *code = outcome;
   return trace;
@@ -206,6 +235,7 @@ int kvreplay_end(kvreplay_trace* trace, uint32_t tokens, const uint32_t* token_i
       kvreplay::need(texts[at] != nullptr, "the text of a token is missing");
       pieces.emplace_back(texts[at]);
     }
+    kvreplay::check_prompt(*trace, ids);
     trace->run.finish(tokens, ids, pieces);
   });
   kvreplay_abort(trace);

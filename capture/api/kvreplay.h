@@ -10,8 +10,9 @@
  * One sequence a trace: no batch. Positions of a layer come in order, without gaps; layers in any
  * order. kvreplay_record() may be called from several threads, of one trace one runs at a time; traces
  * are independent. A trace is ended or aborted once, when no other call of it runs or will come. No function throws, exits or prints. Functions return 0 or one of KVREPLAY_ERROR_*
- * and write one sentence to `error`, which may be NULL. A trace of which a record failed takes no
- * more: kvreplay_abort() it.
+ * and write one sentence to `error`, which may be NULL. A record that ends with
+ * KVREPLAY_ERROR_ARGUMENT has taken nothing; after any other failure the trace takes no more:
+ * kvreplay_abort() it.
  *
  * Compile with `pkg-config --cflags --libs kvreplay`. An example: capture/api/record_example.c.
  */
@@ -36,7 +37,7 @@ extern "C" {
 enum {
   KVREPLAY_ERROR_UNEXPECTED = 1, /* a fault of the library or of the machine (out of memory) */
   KVREPLAY_ERROR_ARGUMENT = 2,   /* a number out of range, a pointer that is missing */
-  KVREPLAY_ERROR_INPUT = 3,      /* scores that are not finite */
+  KVREPLAY_ERROR_INPUT = 3,      /* numbers or scores that are not finite */
   KVREPLAY_ERROR_OUTPUT = 4      /* the trace cannot be written: it exists, no permission, disk full */
 };
 

@@ -19,9 +19,9 @@ enum { MOST_TOKENS = 4096 };
 typedef struct {
   kvreplay_trace* trace;
   uint32_t* positions; /* by layer: tokens recorded */
-  float* queries;
-  float* keys;
-  ggml_fp16_t* rounded_keys;
+  float* numbers;
+  ggml_fp16_t* queries;
+  ggml_fp16_t* keys;
   size_t query_heads; /* 0: the layer's queries are still to come */
   size_t key_heads;
   char error[512];
@@ -40,16 +40,16 @@ static bool observe(struct ggml_tensor* node, bool ask, void* data) {
   const size_t heads = (size_t)node->ne[1];
   const uint32_t tokens = (uint32_t)node->ne[2];
   const uint32_t layer = (uint32_t)atoi(node->name + 5);
-  /* From whatever device; contiguous, as the operation makes them. */
-  ggml_backend_tensor_get(node, is_query ? run->queries : run->keys, 0, ggml_nbytes(node));
+  /* From whatever device; contiguous, as the operation makes them. What enters the product are keys
+   * as the cache holds them, and queries that the CPU rounds to the type of the keys. */
+  ggml_backend_tensor_get(node, run->numbers, 0, ggml_nbytes(node));
+  ggml_fp32_to_fp16_row(run->numbers, is_query ? run->queries : run->keys, ggml_nelements(node));
   if (is_query) run->query_heads = heads;
   if (is_key) run->key_heads = heads;
   if (run->query_heads == 0 || run->key_heads == 0) return true;
 
-  /* What enters the product are keys as the cache holds them. */
-  ggml_fp32_to_fp16_row(run->keys, run->rounded_keys, (int64_t)(size * run->key_heads * tokens));
-  const kvreplay_vectors q = {.data = run->queries, .type = KVREPLAY_F32, .token_stride = run->query_heads * size, .head_stride = size};
-  const kvreplay_vectors k = {.data = run->rounded_keys, .type = KVREPLAY_F16, .token_stride = run->key_heads * size, .head_stride = size};
+  const kvreplay_vectors q = {.data = run->queries, .type = KVREPLAY_F16, .token_stride = run->query_heads * size, .head_stride = size};
+  const kvreplay_vectors k = {.data = run->keys, .type = KVREPLAY_F16, .token_stride = run->key_heads * size, .head_stride = size};
   run->query_heads = run->key_heads = 0;
   if (kvreplay_record(run->trace, layer, run->positions[layer], tokens, &q, &k, NULL, run->error, sizeof run->error) != 0) return false;
   run->positions[layer] += tokens;
@@ -71,12 +71,12 @@ int main(int argc, char** argv) {
   const uint32_t heads = (uint32_t)llama_model_n_head(model);
   const uint32_t size = (uint32_t)llama_model_n_embd(model) / heads; /* where the model does not say otherwise */
   const size_t numbers = (size_t)MOST_TOKENS * heads * size;
-  recording run = {.positions = calloc(layers, sizeof(uint32_t)), .queries = malloc(numbers * sizeof(float)),
-                   .keys = malloc(numbers * sizeof(float)), .rounded_keys = malloc(numbers * sizeof(ggml_fp16_t))};
+  recording run = {.positions = calloc(layers, sizeof(uint32_t)), .numbers = malloc(numbers * sizeof(float)),
+                   .queries = malloc(numbers * sizeof(ggml_fp16_t)), .keys = malloc(numbers * sizeof(ggml_fp16_t))};
   char name[128];
   llama_model_desc(model, name, sizeof name);
   const kvreplay_model facts = {.layers = layers, .heads = heads, .kv_heads = (uint32_t)llama_model_n_head_kv(model),
-                                .head_size = size, .name = name, .compute_type = "f32, keys in f16"};
+                                .head_size = size, .name = name, .compute_type = "fp16"};
   const kvreplay_options options = {.tokens = (uint32_t)tokens + generate, .prompt_tokens = (uint32_t)tokens, .prompt_ids = (const uint32_t*)ids};
   run.trace = kvreplay_begin(argv[2], &facts, &options, NULL, run.error, sizeof run.error);
   if (run.trace == NULL) return fprintf(stderr, "%s\n", run.error), 1;
@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
   struct llama_context_params settings = llama_context_default_params();
   settings.n_ctx = MOST_TOKENS;
   settings.n_batch = MOST_TOKENS;
-  settings.type_k = GGML_TYPE_F16; /* what rounded_keys are */
+  settings.type_k = GGML_TYPE_F16; /* what keys are rounded to */
   settings.cb_eval = observe;
   settings.cb_eval_user_data = &run;
   struct llama_context* context = llama_init_from_model(model, settings);

@@ -31,7 +31,8 @@ void write_figures(const std::vector<Figure>& figures, const std::filesystem::pa
                    bool overwrite, OutputFiles& files) {
   std::error_code fault;
   std::filesystem::create_directories(folder, fault);
-  if (!std::filesystem::is_directory(folder)) {
+  std::error_code unknown;
+  if (!std::filesystem::is_directory(folder, unknown)) {
     throw OutputError(folder.string() + ": is no folder and cannot be made one" +
                       (fault ? ": " + fault.message() : ""));
   }

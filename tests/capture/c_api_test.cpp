@@ -1,6 +1,7 @@
 // The C API as an engine calls it; rows against the softmax of the products, in double.
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -370,7 +371,7 @@ TEST_CASE("what cannot be recorded is told by code and text") {
   damaged[5] = NAN;
   const Said said = trace.record(1, 0, 1, vectors(damaged.data(), kHeads), k);
   CHECK(said.code == KVREPLAY_ERROR_INPUT);
-  CHECK_THAT(said.text, Contains("layer 1, head 0: a row from row 0 on is not finite"));
+  CHECK_THAT(said.text, Contains("layer 1: a number of the queries at position 0 is not finite"));
   CHECK_THAT(trace.record(run, 2, 0, 1).text, Contains("a record of this trace failed before"));
   CHECK(trace.end(3).code == KVREPLAY_ERROR_ARGUMENT);
   CHECK_FALSE(std::filesystem::exists(path));
@@ -396,6 +397,51 @@ TEST_CASE("a trace needs the values that it records, and all layers to its end")
   CHECK_THAT(ended.text, Contains("layer 2 was given 10 tokens, and the trace is to end with 64"));
   // What was whole is kept.
   CHECK(TraceReader(folder / "t.h5.partial", Incomplete::take_whole_rows).info().tokens == 10);
+}
+
+TEST_CASE("numbers that are not finite and scores that overflow seal no trace") {
+  const TemporaryFolder folder;
+  Run run;
+  auto how = options();
+  how.values = 1;
+  run.v[5] = INFINITY;
+  {
+    Trace trace(folder / "t.h5", how);
+    const Said said = trace.record(run, 0, 0, 3);
+    CHECK(said.code == KVREPLAY_ERROR_INPUT);
+    CHECK_THAT(said.text, Contains("layer 0: a number of the values at position 0 is not finite"));
+  }
+  std::fill(run.q.begin(), run.q.end(), 1e30F);
+  std::fill(run.k.begin(), run.k.end(), 1e30F);
+  Trace trace(folder / "t.h5", options());
+  const Said said = trace.record(run, 0, 0, 3);
+  CHECK(said.code == KVREPLAY_ERROR_INPUT);
+  CHECK_THAT(said.text, Contains("layer 0, head 0: a row from row 0 on is not finite"));
+  CHECK_FALSE(std::filesystem::exists(folder / "t.h5"));
+}
+
+TEST_CASE("ids at the end begin with those of the prompt") {
+  const TemporaryFolder folder;
+  const Run run;
+  std::vector<std::uint32_t> ids(kTokens, 7);
+  auto how = options();
+  how.prompt_ids = ids.data();
+  const auto ended = [&](std::uint32_t tokens, const std::vector<std::uint32_t>& with) {
+    Trace trace(folder / "t.h5", how);
+    for (std::uint32_t layer = 0; layer < kLayers; ++layer) {
+      REQUIRE(trace.record(run, layer, 0, tokens).code == 0);
+    }
+    return trace.end(tokens, with.data());
+  };
+  std::vector<std::uint32_t> others = ids;
+  others[99] = 8;
+  CHECK_THAT(ended(kTokens, others).text, Contains("do not begin with the prompt_ids"));
+  std::filesystem::remove(folder / "t.h5.partial");
+  CHECK(ended(60, ids).code == KVREPLAY_ERROR_ARGUMENT);
+  std::filesystem::remove(folder / "t.h5.partial");
+  others = ids;
+  others[100] = 8;
+  CHECK(ended(kTokens, others).code == 0);
 }
 
 TEST_CASE("a trace that exists is replaced only where that is asked for") {
