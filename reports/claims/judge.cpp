@@ -141,6 +141,8 @@ std::string_view name(Verdict verdict) {
       return "holds";
     case Verdict::does_not_hold:
       return "does not hold";
+    case Verdict::undecided:
+      return "undecided";
     case Verdict::cannot_be_tested:
       return "cannot be tested";
   }
@@ -179,7 +181,7 @@ Finding judge(const Claim& claim, std::span<const std::unique_ptr<Evidence>> tra
   }
   if (claim.conditions.empty()) return finding;
   finding.verdict = !unmet.empty()  ? Verdict::does_not_hold
-                    : !open.empty() ? Verdict::cannot_be_tested
+                    : !open.empty() ? Verdict::undecided
                                     : Verdict::holds;
   const auto& reasons = unmet.empty() ? open : unmet;
   std::string why;

@@ -3,7 +3,8 @@
 // Every figure is a mean with an interval of 95 % (estimates.hpp), or the most of anything looked
 // at in any trace. A condition is met where the whole interval lies on its side, and not met where
 // it lies on the other. A claim holds where all its conditions are met and does not hold where one
-// is not; anything else no verdict can be based on.
+// is not. It is undecided where a condition is neither: its interval has both sides, or there is
+// none. It cannot be tested where a trace does not tell the figures.
 #pragma once
 
 #include <memory>
@@ -16,9 +17,9 @@
 
 namespace kvreplay::claims {
 
-enum class Verdict { holds, does_not_hold, cannot_be_tested };
+enum class Verdict { holds, does_not_hold, undecided, cannot_be_tested };
 
-/// "holds", "does not hold", "cannot be tested"
+/// "holds", "does not hold", "undecided", "cannot be tested"
 std::string_view name(Verdict verdict);
 
 struct Finding {

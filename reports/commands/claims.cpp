@@ -41,12 +41,13 @@ the largest alpha, which is the largest of any trace. Traces of different models
 themselves.
 
 The rule: a condition is met where the whole interval lies on the side that it names, and not met
-where it lies on the other. A claim holds where all its conditions are met, does not hold where one
-of them is not, and else cannot be tested here: the interval is too wide, or the trace lacks what it
-takes. Thresholds follow what was published or are round numbers, and are the same for every trace.
-Losses are of attention mass with rows as the full cache gave them, where what was published is
-accuracy. Of two losses one is better or worse by any difference whose interval excludes 0, and as
-good where less than 0.01 is lost beyond the other; about the full cache is a loss below 0.05.
+where it lies on the other. A claim holds where all its conditions are met and does not hold where
+one of them is not. It is undecided where an interval has both sides, or there is none, and cannot
+be tested where the trace lacks what it takes. Thresholds follow what was published or are round
+numbers, and are the same for every trace. Losses are of attention mass with rows as the full cache
+gave them, where what was published is accuracy. Of two losses one is better or worse by any
+difference whose interval excludes 0, and as good where less than 0.01 is lost beyond the other;
+about the full cache is a loss below 0.05.
 
 CSV: id,claim,source,published,found,value,low,high,verdict,why,command,model,traces; value, low and
 high are of the first condition, the difference where there are two figures, or of what is shown

@@ -68,8 +68,8 @@ void print_verdicts(std::span<const claims::Row> rows) {
     std::string names;
     for (const auto& trace : traces) names += (names.empty() ? "" : ", ") + trace;
     std::cout << "\nclaims on " << names << "\n";
-    for (const auto verdict :
-         std::array{Verdict::holds, Verdict::does_not_hold, Verdict::cannot_be_tested}) {
+    for (const auto verdict : std::array{Verdict::holds, Verdict::does_not_hold, Verdict::undecided,
+                                         Verdict::cannot_be_tested}) {
       std::string ids;
       std::size_t count = 0;
       for (std::size_t at = first; at < last; ++at) {

@@ -76,7 +76,7 @@ TEST_CASE("a claim holds where whole intervals are where they must be") {
   CHECK(judge({above(values("a", high), 0.5)}).verdict == Verdict::holds);
   CHECK(judge({below(values("a", high), 0.5)}).verdict == Verdict::does_not_hold);
   const auto open = judge({above(values("a", wide), 0.5)});
-  CHECK(open.verdict == Verdict::cannot_be_tested);
+  CHECK(open.verdict == Verdict::undecided);
   CHECK(open.why == "Undecided: a is above 0.5. as said");
   REQUIRE(open.estimate);
   CHECK(open.estimate->value == Approx(0.5));
@@ -92,7 +92,7 @@ TEST_CASE("all conditions of a claim must be met, and one that is not decides") 
   const auto unmet = below(values("b", high), 0.5);
   const auto open = below(values("c", wide), 0.5);
   CHECK(judge({met, met}).verdict == Verdict::holds);
-  CHECK(judge({met, open}).verdict == Verdict::cannot_be_tested);
+  CHECK(judge({met, open}).verdict == Verdict::undecided);
   const auto found = judge({met, open, unmet});
   CHECK(found.verdict == Verdict::does_not_hold);
   CHECK(found.why == "Not so: b is below 0.5. as said");
@@ -132,7 +132,7 @@ TEST_CASE("two halves of the layers are not paired") {
   CHECK(judge({above(values("a", wide), values("b", less))}).verdict == Verdict::holds);
   // 0.01 more of every layer than of the one beside it, which is of no meaning.
   const auto found = judge({above(values("a", wide), upper)});
-  CHECK(found.verdict == Verdict::cannot_be_tested);
+  CHECK(found.verdict == Verdict::undecided);
   CHECK(found.estimate->value == Approx(0.01));
   CHECK(found.estimate->interval->low < -0.2);
   CHECK(found.estimate->interval->high > 0.2);
@@ -171,7 +171,7 @@ TEST_CASE("what is shown beside a claim decides nothing") {
 TEST_CASE("what is the most of anything looked at is judged without an interval") {
   const Judge judge;
   auto most = values("most", {2});
-  CHECK(judge({above(most, 1)}).verdict == Verdict::cannot_be_tested);  // one head
+  CHECK(judge({above(most, 1)}).verdict == Verdict::undecided);  // one head
   most.extreme = true;
   CHECK(judge({above(most, 1)}).verdict == Verdict::holds);
   CHECK(judge({below(most, 1)}).verdict == Verdict::does_not_hold);
