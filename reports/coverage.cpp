@@ -37,6 +37,22 @@ json traces_of(const json& manifest) {
 
 }  // namespace
 
+std::string some_heads(const json& entry) {
+  std::string text;
+  for (const std::string kind : {"layers", "heads"}) {
+    const auto some = entry.find(kind);
+    const auto all = entry.find("model_" + kind);
+    if (some == entry.end() || all == entry.end() || !some->is_array()) continue;
+    if (!all->is_number_unsigned() || some->size() >= all->get<std::uint64_t>()) continue;
+    const bool numbers = std::all_of(some->begin(), some->end(),
+                                     [](const json& one) { return one.is_number_unsigned(); });
+    if (!numbers) continue;
+    text += (text.empty() ? "" : ", ") + kind.substr(0, kind.size() - (some->size() == 1 ? 1 : 0)) +
+            " " + index_ranges(some->get<std::vector<std::uint32_t>>()) + " of " + all->dump();
+  }
+  return text;
+}
+
 RowSampling sampling_of(const json& entry) {
   const auto number = [&](const char* key, std::uint32_t otherwise) {
     const auto found = entry.find(key);
@@ -49,11 +65,12 @@ RowSampling sampling_of(const json& entry) {
 Coverage coverage_of(const json& manifest, bool partial, std::string_view trace) {
   std::string rows;
   const auto over = [&](const std::string& places) { return places + rows; };
-  const std::string all = "the replayed layers and heads";
+  std::string all = "the replayed layers and heads";
   for (const auto& entry : traces_of(manifest)) {
     if (text_or_empty(entry, "file") != trace) continue;
     const RowSampling sampling = sampling_of(entry);
     if (!sampling.all()) rows = ", " + in_words(sampling);
+    if (const auto some = some_heads(entry); !some.empty()) all = some;
     if (!partial) break;
     if (!entry.contains("units_done")) continue;
     const std::string some = done(manifest, entry);

@@ -17,6 +17,10 @@ struct Coverage {
   bool operator==(const Coverage&) const = default;
 };
 
+/// The layers and heads of a trace's entry in a manifest or in findings, where they are not all of
+/// the model's: "layers 0-3 of 30, heads 0,4 of 9"; empty: all, or the entry does not say.
+std::string some_heads(const nlohmann::json& entry);
+
 /// The rows that the trace of a manifest's entry holds.
 RowSampling sampling_of(const nlohmann::json& entry);
 

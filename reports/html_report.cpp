@@ -126,8 +126,8 @@ std::string headline(const json& data) {
     }
     out += "</div>\n";
   }
-  if (const auto sentence = claims_sentence(data.at("claims")); !sentence.empty()) {
-    out += "<div><p>" + escaped(sentence) + "</p></div>\n";
+  for (const auto& table : data.at("claims")) {
+    out += "<div><p>" + escaped(table.at("headline")[0].get<std::string>()) + "</p></div>\n";
   }
   return out;
 }
@@ -177,13 +177,10 @@ HtmlReport html_report(std::span<const ReportSource> sources, const std::string&
   const json data = report_data(sources, findings);
   HtmlReport report;
   report.notices = notices(sources);
-  for (const char* part : {"groups", "studies"}) {
+  for (const char* part : {"groups", "studies", "claims"}) {
     for (const auto& one : data.at(part)) {
       for (const auto& sentence : one.at("headline")) report.headlines.push_back(sentence);
     }
-  }
-  if (auto claims = claims_sentence(data.at("claims")); !claims.empty()) {
-    report.headlines.push_back(std::move(claims));
   }
   report.figures = report_figures(data);
   const std::string embedded = script_json(data);

@@ -80,6 +80,7 @@ std::string what_ran(const Group& group, const json& shown, const Trace& trace,
     facts.push_back(counted(layers, "layer") +
                     (heads > 0 ? " × " + counted(heads, "query head") : ""));
   }
+  if (!trace.some_heads.empty()) facts.push_back(trace.some_heads + " only");
   facts.push_back(scope_sentence(group.scope));
   if (!trace.sampling.all()) facts.push_back("measured at " + in_words(trace.sampling));
   if (coverage.partial) facts.push_back("interrupted: the numbers are over " + coverage.over);

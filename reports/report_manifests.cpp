@@ -56,6 +56,7 @@ void read_traces(const json& manifest, std::map<std::string, Trace>& traces) {
     if (!entry.is_object()) continue;
     Trace trace;
     trace.model = text_or_empty(entry, "model");
+    trace.some_heads = some_heads(entry);
     trace.model_sha256 = text_or_empty(entry, "model_sha256");
     trace.tokens = unsigned_or_zero(entry, "tokens");
     trace.prompt_tokens = unsigned_or_zero(entry, "prompt_tokens");

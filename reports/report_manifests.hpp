@@ -24,6 +24,7 @@ struct Trace {
   std::uint64_t model_heads = 0;
   std::uint64_t kv_heads = 0;
   RowSampling sampling;
+  std::string some_heads;  ///< replayed, where not all of the model's
 };
 
 /// Throws InputError where it is no JSON object.

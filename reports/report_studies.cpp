@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "reports/coverage.hpp"
 #include "reports/figures/study_figures.hpp"
+#include "reports/quantile.hpp"
 #include "reports/study_sentences.hpp"
 #include "reports/text_table.hpp"
 #include "traces/errors.hpp"
@@ -65,6 +68,26 @@ json powerlaw_of(const json& content) {
   return out;
 }
 
+/// By scores, of the heads on which there is a fit.
+json medians_of(const json& places) {
+  std::map<std::string, std::map<std::string, std::vector<double>>> values;
+  for (const auto& place : places) {
+    if (place.at("head").is_null()) continue;
+    for (const auto& [scores, fit] : place.at("fits").items()) {
+      if (fit.at("alpha").is_null()) continue;
+      for (const char* key : {"alpha", "ks"}) values[scores][key].push_back(fit.at(key));
+    }
+  }
+  json out = json::object();
+  for (auto& [scores, lists] : values) {
+    for (auto& [key, list] : lists) {
+      std::sort(list.begin(), list.end());
+      out[scores][key] = quantile(list, 0.5);
+    }
+  }
+  return out;
+}
+
 json picked(const json& content, std::initializer_list<const char*> keys) {
   json out;
   for (const char* key : keys) out[key] = content.at(key);
@@ -98,6 +121,7 @@ json study_of(const json& content) {
   json out;
   if (kind == "powerlaw") {
     out = powerlaw_of(content);
+    out["medians"] = medians_of(out["places"]);
   } else if (kind == "sinks") {
     out = picked(content, {"epsilon", "sinks", "heavy", "overall", "classes", "tokens", "heads"});
     check_sinks(out);
@@ -106,6 +130,7 @@ json study_of(const json& content) {
     check_agreement(out);
   }
   out["partial"] = content.at("partial");
+  out["only"] = some_heads(content.at("trace"));
   return short_numbers(std::move(out));
 }
 
@@ -160,27 +185,49 @@ Study& study_at(std::vector<Study>& studies, const FindingsFile& findings,
   return studies.back();
 }
 
-json claims_of(const FindingsFile& findings) {
-  json rows = json::array();
+/// "run.h5 (SmolLM2), layers 0-3 of 30 only" of a row of claims; else the file's name.
+std::string claims_heading(const FindingsFile& findings, const json& row) {
+  const auto files = row.value("traces", std::vector<std::string>());
+  if (files.empty()) return findings.name;
+  std::string text;
+  for (const auto& file : files) text += (text.empty() ? "" : ", ") + file;
+  if (const auto model = row.value("model", ""); !model.empty()) text += " (" + model + ")";
+  std::set<std::string> some;
+  for (const auto& trace : findings.content.value("traces", json::array())) {
+    const auto file = trace.at("file").get<std::string>();
+    if (std::find(files.begin(), files.end(), file) != files.end()) some.insert(some_heads(trace));
+  }
+  some.erase("");
+  std::string only;
+  for (const auto& heads : some) only += (only.empty() ? ", " : " and ") + heads;
+  return text + only + (only.empty() ? "" : " only");
+}
+
+/// Adds a table for the traces of each model.
+void add_claims(const FindingsFile& findings, json& claims) {
+  const auto before = claims.size();
   for (const auto& row : findings.content.at("rows")) {
     json out;
     for (const char* key :
          {"id", "claim", "source", "published", "found", "verdict", "why", "command"}) {
       out[key] = row.at(key).get<std::string>();
     }
-    out["model"] = row.value("model", "");
-    rows.push_back(std::move(out));
+    const auto heading = claims_heading(findings, row);
+    if (claims.size() == before || claims.back().at("heading") != heading) {
+      claims.push_back({{"source", findings.name},
+                        {"heading", heading},
+                        {"partial", findings.content.value("partial", false)},
+                        {"rows", json::array()}});
+    }
+    claims.back().at("rows").push_back(std::move(out));
   }
-  return {{"source", findings.name},
-          {"partial", findings.content.value("partial", false)},
-          {"rows", std::move(rows)}};
 }
 
 void add(const FindingsFile& findings, std::span<const json> manifests, std::vector<Study>& studies,
          json& claims) {
   const auto kind = findings.content.at("findings").get<std::string>();
   if (kind == "claims") {
-    claims.push_back(claims_of(findings));
+    add_claims(findings, claims);
     return;
   }
   auto& study = study_at(studies, findings, manifests);
@@ -224,6 +271,7 @@ json report_studies(std::span<const FindingsFile> findings, std::span<const json
     if (study.shown.contains("sinks")) study.shown["sinks"].erase("tokens");
     list.push_back(std::move(study.shown));
   }
+  for (auto& table : claims) table["headline"] = json::array({claims_sentence(table)});
   return {{"studies", std::move(list)}, {"claims", std::move(claims)}};
 }
 

@@ -11,13 +11,16 @@ namespace kvreplay {
 /// `manifests` are those of the results in the same report.
 ///   studies[]  trace (the heading: the file's name, and more where other data bear it too), model,
 ///              tokens, headline (sentences), figures[] (see figure.hpp), sources (names of files),
-///              and of what there is
-///     powerlaw   rows, sinks, ks, caveat, places[] {layer, head (null: of the layer), fits by
+///              and of what there is, each with partial and only (some_heads() of its trace)
+///     powerlaw   rows, sinks, ks, caveat, medians (by scores {alpha, ks}), places[] {layer, head
+///     (null: of the layer), fits by
 ///                scores {verdict, in_words, n_used, n_tail, xmin, alpha, stderr, ks, p, lr by
 ///                family [lr, p, collapsed], x, share (accumulated and null only)}}
 ///     sinks      epsilon, overall, classes, heads[] as in the file
 ///     agreement  steps, budgets, heads[] as in the file
-///   claims[]   source, partial, rows[] as in the file, with the model's name
+///   claims[]   by the traces of a model in a file: source, heading, headline, partial, rows[] as
+///   in
+///              the file
 /// Findings stand under the trace of results of the same name only where no fact that both state
 /// differs. Throws std::invalid_argument for two findings of one kind on one trace, InputError for
 /// findings that are not as the analyses write them.

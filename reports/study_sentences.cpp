@@ -1,5 +1,6 @@
 #include "reports/study_sentences.hpp"
 
+#include <array>
 #include <map>
 #include <utility>
 
@@ -79,6 +80,31 @@ void add_agreement(const json& found, std::vector<std::string>& sentences) {
                       fixed(found.at("margin").get<double>(), 3) + " of which counts as as good.");
 }
 
+/// "13 hold, 11 do not hold and 1 cannot be tested from a trace".
+std::string verdicts_of_claims(const std::map<std::string, std::size_t>& count) {
+  struct Words {
+    const char* verdict;
+    const char* of_one;
+    const char* of_more;
+  };
+  constexpr std::array<Words, 4> kWords = {
+      {{"holds", "holds", "hold"},
+       {"does not hold", "does not hold", "do not hold"},
+       {"undecided", "is undecided", "are undecided"},
+       {"cannot be tested", "cannot be tested from a trace", "cannot be tested from a trace"}}};
+  std::vector<std::string> parts;
+  for (const auto& [verdict, of_one, of_more] : kWords) {
+    const auto found = count.find(verdict);
+    if (found == count.end()) continue;
+    parts.push_back(grouped(found->second) + " " + (found->second == 1 ? of_one : of_more));
+  }
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 < parts.size() ? ", " : " and ") + parts[i];
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> study_sentences(const json& study) {
@@ -92,31 +118,27 @@ std::vector<std::string> study_sentences(const json& study) {
     if (study.at(kind).at("partial").get<bool>() && sentences.size() > before) {
       sentences.back() += " The analysis was interrupted: this is of the heads that were done.";
     }
+    const auto only = study.at(kind).at("only").get<std::string>();
+    if (!only.empty() && sentences.size() > before)
+      sentences.back() += " This is of " + only + " only.";
   }
   return sentences;
 }
 
-std::string claims_sentence(const json& claims) {
+std::string claims_sentence(const json& table) {
   std::map<std::string, std::size_t> count;
   std::string failing;
-  bool partial = false;
-  for (const auto& file : claims) {
-    partial = partial || file.at("partial").get<bool>();
-    for (const auto& row : file.at("rows")) {
-      const auto verdict = row.at("verdict").get<std::string>();
-      ++count[verdict];
-      if (verdict != "does not hold") continue;
-      failing += (failing.empty() ? "" : ", ") + row.at("id").get<std::string>();
-    }
+  for (const auto& row : table.at("rows")) {
+    const auto verdict = row.at("verdict").get<std::string>();
+    ++count[verdict];
+    if (verdict != "does not hold") continue;
+    failing += (failing.empty() ? "" : ", ") + row.at("id").get<std::string>();
   }
-  std::string text;
-  for (const auto& [verdict, rows] : count) {
-    text += (text.empty() ? "" : ", ") + grouped(rows) + ": " + verdict;
-  }
-  if (text.empty()) return "";
-  return "Published claims tested: " + text +
-         (failing.empty() ? "" : ". What does not hold here: " + failing) + "." +
-         (partial ? " The run was interrupted: this is of what was done." : "");
+  return "Of " + counted(table.at("rows").size(), "published claim") + " " +
+         verdicts_of_claims(count) + ": " + table.at("heading").get<std::string>() + "." +
+         (failing.empty() ? "" : " What does not hold here: " + failing + ".") +
+         (table.at("partial").get<bool>() ? " The run was interrupted: this is of what was done."
+                                          : "");
 }
 
 }  // namespace kvreplay

@@ -12,7 +12,8 @@ namespace kvreplay {
 /// nlohmann::json does where it is not.
 std::vector<std::string> study_sentences(const nlohmann::json& study);
 
-/// How many claims hold, do not, and cannot be tested, and which do not. Empty: there are none.
-std::string claims_sentence(const nlohmann::json& claims);
+/// How many claims of a table hold, do not, are undecided and cannot be tested, on which traces,
+/// and which do not hold. `table` as one of report_studies() claims.
+std::string claims_sentence(const nlohmann::json& table);
 
 }  // namespace kvreplay

@@ -23,10 +23,13 @@ std::vector<double> numbers(const json& list) {
   return values;
 }
 
-std::string of_what(const json& study) {
+/// `kind` of findings: they can be of other heads than those of another kind.
+std::string of_what(const json& study, const char* kind) {
   const auto model = study.at("model").get<std::string>();
+  const auto only = study.at(kind).at("only").get<std::string>();
   return model + (model.empty() ? "" : ", ") + study.at("trace").get<std::string>() + ", " +
-         counted(study.at("tokens").get<std::uint64_t>(), "token") + ". ";
+         counted(study.at("tokens").get<std::uint64_t>(), "token") +
+         (only.empty() ? "" : ", " + only + " only") + ". ";
 }
 
 std::string id_start(const json& study) {
@@ -103,7 +106,7 @@ Figure ccdf(const json& study, const json& place) {
   figure.id = id_start(study) + "powerlaw-ccdf";
   figure.title = "Accumulated attention of layer " + place.at("layer").dump() + ", head " +
                  place.at("head").dump();
-  figure.caption = of_what(study) +
+  figure.caption = of_what(study, "powerlaw") +
                    "Share of the tokens that got x or more, on logarithmic axes, with the fitted "
                    "power law; the head whose fit is the median one by KS distance. " +
                    fit.at("in_words").get<std::string>() + ". " +
@@ -133,13 +136,14 @@ void add_powerlaw(const json& study, std::vector<Figure>& figures) {
     return one.at("fits").at("accumulated").at("ks").get<double>() <
            other.at("fits").at("accumulated").at("ks").get<double>();
   });
-  figures.push_back(ccdf(study, by_ks[by_ks.size() / 2]));
+  figures.push_back(ccdf(study, by_ks[(by_ks.size() - 1) / 2]));
   Figure map = map_of_heads(heads, "alpha", [](const json& place) {
     return number(place.at("fits").at("accumulated").at("alpha"));
   });
   map.id = id_start(study) + "powerlaw-alpha";
   map.title = "Exponent of the power law by layer and head";
-  map.caption = of_what(study) + "Fitted to the tail of the attention that tokens accumulated, " +
+  map.caption = of_what(study, "powerlaw") +
+                "Fitted to the tail of the attention that tokens accumulated, " +
                 "whether or not a power law is supported there.";
   figures.push_back(std::move(map));
 }
@@ -150,7 +154,7 @@ void add_sinks(const json& study, std::vector<Figure>& figures) {
                             [](const json& head) { return number(head.at("first_mean")); });
   map.id = id_start(study) + "sinks-map";
   map.title = "Attention on the first token by layer and head";
-  map.caption = of_what(study) + "Mean of p_i0 over the rows i from 1 on; above " +
+  map.caption = of_what(study, "sinks") + "Mean of p_i0 over the rows i from 1 on; above " +
                 fixed(sinks.at("epsilon").get<double>(), 2) + " a head is a sink head.";
   figures.push_back(std::move(map));
 
@@ -159,7 +163,7 @@ void add_sinks(const json& study, std::vector<Figure>& figures) {
   Figure figure;
   figure.id = id_start(study) + "sinks-tokens";
   figure.title = "Attention by position and text of tokens";
-  figure.caption = of_what(study) +
+  figure.caption = of_what(study, "sinks") +
                    "Share of all attention that a token gets, mean over heads; the heaviest have "
                    "their text beside them. Grey: what rows of even weights would give.";
   figure.x.title = "position of the token";
@@ -218,7 +222,7 @@ Figure of_measure(const json& study, const std::string& measure, const std::stri
   figure.title = "Local scores against what is to come: " + in_words +
                  (at_budget.empty() ? "" : ", budget " + at_budget);
   figure.caption =
-      of_what(study) +
+      of_what(study, "agreement") +
       "Local: what a token has got by a step. Future: what later rows give it. Global: "
       "what all rows give it, which holds the local score. Mean over heads, bands from "
       "their 5 % to their 95 % quantile. Grey: chance, with what later rows give in "
@@ -246,7 +250,7 @@ void add_agreement(const json& study, std::vector<Figure>& figures) {
   Figure losses;
   losses.id = id_start(study) + "agreement-extra-loss";
   losses.title = "What h2o loses beyond h2o-global along the text";
-  losses.caption = of_what(study) +
+  losses.caption = of_what(study, "agreement") +
                    "Mean attention-mass loss of h2o less that of the same policy ranked by "
                    "whole-sequence sums, over segments of rows; where a curve is high, local "
                    "scores mislead.";
@@ -275,7 +279,7 @@ void add_agreement(const json& study, std::vector<Figure>& figures) {
   map.id = id_start(study) + "agreement-heads";
   map.title = "What h2o loses beyond h2o-global by layer and head, budget " +
               agreement.at("budgets").at(0).at("budget").get<std::string>();
-  map.caption = of_what(study) + "Mean over the rows that find the cache full.";
+  map.caption = of_what(study, "agreement") + "Mean over the rows that find the cache full.";
   figures.push_back(std::move(map));
 }
 

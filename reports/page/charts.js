@@ -124,6 +124,9 @@ function showLines(chart, { series, points, labels, xAxis, yAxis, bands, xTicks,
     // The legend goes below, where a phone has room.
     Object.assign(spec.padding, { left: 60, right: 14, bottom: 70 + rows });
     spec.height = 260;
+    // The title of the upright axis above it, across.
+    spec.padding.top += 20;
+    Object.assign(spec.axes.find((axis) => axis.scale === "y"), { titleAngle: 0, titleAlign: "left", titleAnchor: "end", titleBaseline: "bottom", titleX: -50, titleY: -12 });
     Object.assign(signals, { legendX: -30, legendY: spec.height + 62 });
   } else {
     spec.height = Math.max(spec.height, rows);

@@ -1,9 +1,21 @@
-// Published claims and what was found of them.
+// Published claims and what was found of them: a table for the traces of each model in a file.
 function fillClaims() {
-  const rows = data.claims.flatMap((file) => file.rows);
-  at("claims").hidden = !rows.length;
-  const several = new Set(rows.map((row) => row.model)).size > 1;
-  fillTable("claims-table", [{ title: "Claim", text: true, wide: true }, { title: "Source", text: true, wide: true }, { title: "Published", text: true, wide: true },
-    { title: "Found here", text: true, wide: true }, { title: "Verdict", text: true }, { title: "Why", text: true, wide: true }, { title: "Command", text: true, wide: true }],
-    rows.map((row) => [row.id + ": " + row.claim + (several && row.model ? " (on " + row.model + ")" : ""), row.source, row.published, row.found, row.verdict, row.why, row.command]));
+  at("claims").hidden = !data.claims.length;
+  at("claims-tables").replaceChildren(...data.claims.flatMap((table) => {
+    const part = make("div", undefined, "scroll whole");
+    part.append(make("table"));
+    fillTable(part.firstChild, [{ title: "Claim", text: true, wide: true }, { title: "Verdict", text: true }, { title: "Published", text: true, wide: true }, { title: "Found here", text: true, wide: true }],
+      table.rows.map((row) => [claimCell(row), row.verdict, row.published, row.found]));
+    return [make("h3", table.heading), make("p", table.headline[0], "caption"), part];
+  }));
+}
+
+// What takes more words than a table has room for is folded.
+function claimCell(row) {
+  const cell = document.createDocumentFragment();
+  const more = make("details");
+  more.append(make("summary", "why, source, command"), make("p", row.why), make("p", row.source));
+  if (row.command) more.append(make("pre", row.command));
+  cell.append(row.id + ": " + row.claim, more);
+  return cell;
 }

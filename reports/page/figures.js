@@ -84,8 +84,7 @@ function drawSpread() {
 
 const percentText = (value) => (known(value) ? (100 * value).toFixed(value < 0.0995 ? 2 : 1) + " %" : "–");
 
-function fillTable(id, columns, rows) {
-  const table = at(id);
+function fillTable(table, columns, rows) {
   table.replaceChildren(make("thead"), make("tbody"));
   const head = table.tHead.insertRow();
   for (const column of columns) {
@@ -95,13 +94,18 @@ function fillTable(id, columns, rows) {
   }
   for (const row of rows) {
     const line = table.tBodies[0].insertRow();
-    columns.forEach((column, c) => line.append(make("td", row[c], column.text ? column.wide ? "text wide" : "text" : "")));
+    columns.forEach((column, c) => {
+      const cell = make("td", undefined, column.text ? column.wide ? "text wide" : "text" : "");
+      cell.append(row[c]);
+      line.append(cell);
+    });
   }
 }
 
 function drawAgreement() {
   const figure = study() && study().figures.find((one) => one.id === at("agreement-figure").value);
   const map = figureOf("agreement-heads");
+  if (map) at("agreement-map-title").textContent = map.title;
   return Promise.all([figure ? showFigure("agreement", figure) : null, map ? showFigure("agreement-map", map, { pick: true }) : null]);
 }
 
@@ -114,6 +118,7 @@ function drawSinks() {
 function drawPowerlaw() {
   const alpha = figureOf("powerlaw-alpha");
   const ccdf = figureOf("powerlaw-ccdf");
+  if (alpha) at("powerlaw-map-title").textContent = alpha.title;
   return Promise.all([alpha ? showFigure("powerlaw-map", alpha, { pick: true }) : hide("powerlaw-map"), ccdf ? showFigure("powerlaw", ccdf) : hide("powerlaw")]);
 }
 
@@ -122,12 +127,11 @@ function fillVerdicts(powerlaw) {
   const heads = powerlaw.places.filter((place) => known(place.head));
   const scores = [...new Set(heads.flatMap((place) => Object.keys(place.fits)))];
   const verdicts = [...new Set(heads.flatMap((place) => Object.values(place.fits).map((fit) => fit.verdict)))];
-  const middle = (values) => (values.length ? number([...values].sort((a, b) => a - b)[Math.floor(values.length / 2)], 3) : "–");
-  fillTable("powerlaw-table", [{ title: "Scores", text: true }, ...verdicts.map((title) => ({ title: "Heads: " + title })), { title: "Median alpha" }, { title: "Median KS distance" }],
+  fillTable(at("powerlaw-table"), [{ title: "Scores", text: true }, ...verdicts.map((title) => ({ title: "Heads: " + title })), { title: "Median alpha" }, { title: "Median KS distance" }],
     scores.map((name) => {
       const fits = heads.map((place) => place.fits[name]).filter(Boolean);
       return [name, ...verdicts.map((verdict) => count(fits.filter((fit) => fit.verdict === verdict).length)),
-        middle(fits.map((fit) => fit.alpha).filter(known)), middle(fits.map((fit) => fit.ks).filter(known))];
+        number((powerlaw.medians[name] || {}).alpha, 3), number((powerlaw.medians[name] || {}).ks, 3)];
     }));
   at("powerlaw-caveat").textContent = powerlaw.caveat + " KS convention: " + powerlaw.ks + ".";
 }
@@ -138,16 +142,21 @@ function enterStudy() {
   at("agreement").hidden = !s.agreement || !s.agreement.budgets.length;
   at("sinks").hidden = !s.sinks;
   at("powerlaw").hidden = !s.powerlaw;
+  for (const kind of ["agreement", "sinks", "powerlaw"]) {
+    const only = s[kind] ? s[kind].only : "";
+    at(kind + "-only").hidden = !only;
+    at(kind + "-only").textContent = "This is of " + only + " only.";
+  }
   if (s.agreement) {
     options("agreement-figure", s.figures.filter((figure) => figure.id.includes("-agreement-") && !figure.cells).map((figure) => [figure.id, figure.title]), true);
-    fillTable("agreement-table", [{ title: "Budget", text: true }, { title: "Verdict", text: true }, { title: "Loss of h2o beyond h2o-global" }, { title: "95 % interval" },
+    fillTable(at("agreement-table"), [{ title: "Budget", text: true }, { title: "Verdict", text: true }, { title: "Loss of h2o beyond h2o-global" }, { title: "95 % interval" },
       { title: "Overlap with the future" }, { title: "By chance" }, { title: "Loss of h2o" }, { title: "Optimum" }],
       s.agreement.budgets.map((budget) => [budget.budget + " = " + count(budget.tokens), budget.verdict, decimal(budget.extra ? budget.extra.value : null),
         budget.extra && known(budget.extra.low) ? decimal(budget.extra.low) + " to " + decimal(budget.extra.high) : "–",
         decimal(budget.future ? budget.future.value : null), decimal(budget.chance ? budget.chance.value : null), decimal(budget.h2o), decimal(budget.optimum)]));
   }
   if (s.sinks) {
-    fillTable("sinks-table", [{ title: "Class of tokens", text: true }, { title: "Tokens" }, { title: "Share of attention" }, { title: "Even rows" }, { title: "Heavy hitters" }],
+    fillTable(at("sinks-table"), [{ title: "Class of tokens", text: true }, { title: "Tokens" }, { title: "Share of attention" }, { title: "Even rows" }, { title: "Heavy hitters" }],
       s.sinks.classes.map((one) => [one.name, count(one.tokens), percentText(one.mass), percentText(one.even_mass), percentText(one.heavy)]));
     at("sinks-table").hidden = !s.sinks.classes.length;
   }

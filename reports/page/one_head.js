@@ -89,6 +89,7 @@ function headLoss() {
   if (!g || !g.map || g.scope !== "head") return null;
   const cell = g.map.layers.indexOf(state.head.layer) * g.map.units.length + g.map.units.indexOf(state.head.unit);
   let look = 0;
+  const twice = drawnTwice(g, g.series.map((_, s) => g.budgets.map((_, b) => (g.map.values[s][b] ? g.map.values[s][b][cell] : null))));
   const series = g.series.map((one, s) => {
     const at = g.budgets.flatMap((_, b) => (g.map.values[s][b] && known(g.map.values[s][b][cell]) ? [b] : []));
     const bound = Boolean(one.bound);
@@ -96,7 +97,7 @@ function headLoss() {
       x: at.map((b) => g.budgets[b].tokens), y: at.map((b) => g.map.values[s][b][cell]) };
     if (!bound) ++look;
     return its;
-  }).filter((one) => one.x.length);
+  }).filter((one, s) => one.x.length && !twice.has(s));
   if (!series.length) return null;
   return { title: "Mean attention-mass loss over the budget, " + headName(), caption: "Mean of 1 − r over the steps of this head.", series,
     x: axis("Budget k: tokens kept", evenerScale(g.listed.map((b) => g.budgets[b])) === "log"), y: axis("Mean attention-mass loss", false, true) };
@@ -127,9 +128,9 @@ function headAgreement() {
   if (!head) return null;
   const series = found.budgets.flatMap((budget, b) => [
     { name: "future, " + budget.budget, look: b, dash: 0, line: true, marks: false, x: found.steps, y: head.future[b] },
-    { name: "by chance, " + budget.budget, look: null, dash: 1 + b % 4, line: true, marks: false, x: found.steps, y: head.chance[b] }]);
+    { name: "by chance, " + budget.budget, look: b, dash: 1, line: true, marks: false, x: found.steps, y: head.chance[b] }]);
   return { title: "Agreement of local scores with what is to come, " + headName(), series, x: axis("Step"), y: axis("Overlap of the k best tokens", false, true),
-    caption: "Of the k tokens with the highest local scores after a step, the share that is among the k that later rows attend most; grey: by chance." };
+    caption: "Of the k tokens with the highest local scores after a step, the share that is among the k that later rows attend most; dashed: by chance." };
 }
 
 function headTokens() {

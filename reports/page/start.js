@@ -4,6 +4,9 @@ function enterGroup(first) {
   const show = (kind, chosen) => document.querySelectorAll("#headline > .of-" + kind).forEach((lines, i) => { lines.hidden = i !== chosen; });
   show("group", state.group);
   show("study", state.study);
+  const elsewhere = data.studies.filter((_, s) => s !== state.study).map((one) => one.trace);
+  at("elsewhere").hidden = !elsewhere.length;
+  at("elsewhere").textContent = "This page also holds findings of " + elsewhere.join(" and ") + ": choose the trace above.";
   if (g) enterResults(g, first);
   for (const id of ["share", "loss", "needed", "spread", "heads", "values"]) if (!g) at(id).hidden = true;
   const drawn = [enterHead(), enterStudy(), g ? drawCurves() : null, drawMap()];

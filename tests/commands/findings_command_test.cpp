@@ -10,6 +10,8 @@ namespace kvreplay::testing {
 namespace {
 
 using Catch::Contains;
+using Catch::EndsWith;
+using Catch::StartsWith;
 using nlohmann::json;
 
 /// Analyses of the bench's trace, each with its CSV.
@@ -231,9 +233,56 @@ TEST_CASE("published claims stand in the report with their verdicts in words") {
   const auto run = bench.report("claims.json sinks.json");
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
-  CHECK_THAT(run.out,
-             Contains("1: does not hold, 1: holds") && Contains("What does not hold here: A1."));
+  CHECK_THAT(run.out, Contains("Of 2 published claims 1 holds and 1 does not hold: claims.json. "
+                               "What does not hold here: A1."));
   CHECK(bench.data().at("claims")[0].at("rows").size() == 2);
+}
+
+TEST_CASE("claims of each trace stand by themselves, with what they are of") {
+  const Findings bench;
+  REQUIRE(run_kvreplay("trace synth --tokens 60 --layers 2 --heads 2 --seed 3 --out '" +
+                       bench.path("u.h5") + "'")
+              .exit_code == 0);
+  const auto judge = [&](const std::string& trace, const std::string& options) {
+    const auto run = run_kvreplay("claims '" + bench.path(trace + ".h5") + "' --only A1,A4,B4 " +
+                                  options + " --json '" + bench.path(trace + ".json") + "'");
+    INFO(run.err);
+    REQUIRE(run.exit_code == 0);
+  };
+  judge("t", "--layers 1");
+  judge("u", "");
+  const auto run = bench.report("t.json u.json");
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  const auto claims = bench.data().at("claims");
+  REQUIRE(claims.size() == 2);
+  CHECK_THAT(claims[0].at("heading").get<std::string>(),
+             StartsWith("t.h5") && EndsWith(", layer 1 of 2 only"));
+  CHECK_THAT(claims[1].at("heading").get<std::string>(), StartsWith("u.h5") && !Contains("only"));
+  // Rows of 60 tokens have no share of small entries; few heads give no interval.
+  CHECK_THAT(run.out, Contains("Of 3 published claims 1 is undecided and 2 cannot be tested from a "
+                               "trace: u.h5"));
+}
+
+TEST_CASE("findings on some heads say so wherever they are shown") {
+  const Findings bench;
+  bench.analyze("sinks", "--layers 1 --heads 0-2");
+  REQUIRE(
+      bench
+          .simulate("--policy local,h2o --budget 10% --layers 1 --out '" + bench.path("r.h5") + "'")
+          .exit_code == 0);
+  const auto run = bench.report("r.h5 sinks.json powerlaw.json");
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("This is of layer 1 of 2, heads 0-2 of 4 only.") &&
+                          Contains("1 layer × 4 query heads, layer 1 of 2 only"));
+  const auto study = bench.data().at("studies")[0];
+  for (const auto& figure : study.at("figures")) {
+    const bool of_sinks = figure.at("id").get<std::string>().find("sinks") != std::string::npos;
+    const auto caption = figure.at("caption").get<std::string>();
+    CHECK((caption.find(", layer 1 of 2, heads 0-2 of 4 only. ") != std::string::npos) == of_sinks);
+  }
+  CHECK(study.at("powerlaw").at("only") == "");
 }
 
 TEST_CASE("report --svg writes every figure, or none over a file that is there") {
