@@ -1,6 +1,7 @@
 // Findings files: what analyses write, and what the report makes of them.
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -283,6 +284,24 @@ TEST_CASE("findings on some heads say so wherever they are shown") {
     CHECK((caption.find(", layer 1 of 2, heads 0-2 of 4 only. ") != std::string::npos) == of_sinks);
   }
   CHECK(study.at("powerlaw").at("only") == "");
+}
+
+TEST_CASE("medians of fits are the same in the report and in the analysis") {
+  const Findings bench;
+  REQUIRE(bench.report("powerlaw.json").exit_code == 0);
+  const auto medians = bench.data().at("studies")[0].at("powerlaw").at("medians");
+  std::map<std::string, std::vector<double>> alphas;
+  const auto found = bench.found("powerlaw");
+  for (const auto& fit : found.at("fits")) {
+    if (fit.at("head").is_null() || fit.at("alpha").is_null()) continue;
+    alphas[fit.at("scores")].push_back(fit.at("alpha"));
+  }
+  REQUIRE(!alphas.empty());
+  for (auto& [scores, values] : alphas) {
+    std::sort(values.begin(), values.end());
+    CHECK(medians.at(scores).at("alpha").get<double>() ==
+          Approx(values[(values.size() - 1) / 2]).epsilon(1e-4));
+  }
 }
 
 TEST_CASE("report --svg writes every figure, or none over a file that is there") {
