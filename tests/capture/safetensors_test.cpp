@@ -1,6 +1,7 @@
 #include "capture/safetensors.hpp"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <cstdlib>
 #include <random>
 
@@ -50,7 +51,9 @@ TEST_CASE("safetensors: names, types, shapes and values") {
   CHECK(a.name == "a");
   CHECK(a.dtype == "F32");
   CHECK(a.shape == std::vector<std::uint64_t>{2, 1});
-  CHECK(*reinterpret_cast<const float*>(a.data.data() + 4) == -2);
+  float second = 0;
+  std::memcpy(&second, a.data.data() + 4, sizeof second);
+  CHECK(second == -2);
   CHECK(b.dtype == "F16");
   CHECK(b.data.size() == 6);
   CHECK(static_cast<char>(b.data[5]) == 'f');
