@@ -1,8 +1,8 @@
 #include "capture/safetensors.hpp"
 
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 
 #include "gguf_builder.hpp"
