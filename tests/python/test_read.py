@@ -138,6 +138,11 @@ def test_the_programs_sentence_is_the_exceptions(tmp_path):
 
 def test_progress_is_shown_on_terminals_and_errors_are_still_raised(tmp_path, monkeypatch, capsys):
     path = synth(tmp_path / "t.h5", tokens=900)
+    try:
+        for descriptor in os.openpty():
+            os.close(descriptor)
+    except OSError:
+        pytest.skip("this machine has no pseudo-terminals")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     descriptors = len(os.listdir("/proc/self/fd"))
     table = kvreplay.simulate(path, policy="h2o,tova,random", budget="10%,20%,30%")
@@ -151,3 +156,15 @@ def test_progress_is_shown_on_terminals_and_errors_are_still_raised(tmp_path, mo
     with pytest.raises(ValueError, match="h3o"):
         kvreplay.simulate(path, policy="h3o")
     assert "h3o" in capsys.readouterr().err
+
+
+def test_without_pseudo_terminals_there_is_no_progress_and_all_the_rest(tmp_path, monkeypatch):
+    def none():
+        raise OSError("out of pty devices")
+
+    path = synth(tmp_path / "t.h5")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("pty.openpty", none)
+    assert len(kvreplay.simulate(path, policy="h2o", budget="10%", needed="none")["value"]) > 0
+    with pytest.raises(ValueError, match="h3o"):
+        kvreplay.simulate(path, policy="h3o")

@@ -71,10 +71,11 @@ def _option(name: str, value: Any) -> List[str]:
 
 def _run(command: List[str], progress: bool) -> "tuple[int, str]":
     """Exit code and what was said on stderr last."""
-    if not progress:
+    terminal = _terminal() if progress else None
+    if terminal is None:
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
         return done.returncode, _sentence(done.stderr)
-    ours, theirs = pty.openpty()  # the program shows progress on terminals only
+    ours, theirs = terminal
     try:
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs) as process:
             os.close(theirs)
@@ -85,6 +86,14 @@ def _run(command: List[str], progress: bool) -> "tuple[int, str]":
             if descriptor >= 0:
                 os.close(descriptor)
     return process.returncode, _sentence(said)
+
+
+def _terminal() -> "tuple[int, int] | None":
+    """Both ends of one, as the program shows progress on terminals only; None where the machine has no more."""
+    try:
+        return pty.openpty()
+    except OSError:
+        return None
 
 
 def _shown(terminal: int) -> str:
