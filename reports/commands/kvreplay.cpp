@@ -216,11 +216,11 @@ std::vector<std::string> join_optional_values(const Command& command,
                               (nearest.empty() ? "" : ", did you mean --" + nearest + "?"));
 }
 
-/// Options whose values are names of files say so by what help calls the value.
+/// Options whose values are names of files or folders say so by what help calls the value.
 bool names_files(const po::option_description& option) {
   const std::string value = option.format_parameter();
-  return value.starts_with("FILE") || value.starts_with("T.h5") || value.starts_with("TRACE.h5") ||
-         value.starts_with("ARRAY") || value.starts_with("MODEL");
+  return value.starts_with("FILE") || value.starts_with("FOLDER") || value.starts_with("T.h5") ||
+         value.starts_with("TRACE.h5") || value.starts_with("ARRAY") || value.starts_with("MODEL");
 }
 
 void refuse_empty_names(const Command& command, const po::variables_map& options) {
@@ -231,7 +231,10 @@ void refuse_empty_names(const Command& command, const po::variables_map& options
     const auto* several = boost::any_cast<std::vector<std::string>>(&value);
     if ((one != nullptr && one->empty()) ||
         (several != nullptr && std::find(several->begin(), several->end(), "") != several->end()))
-      throw std::invalid_argument("--" + option->long_name() + " needs a file name");
+      throw std::invalid_argument("--" + option->long_name() + " needs " +
+                                  (option->format_parameter().starts_with("FOLDER")
+                                       ? "the name of a folder"
+                                       : "a file name"));
   }
 }
 

@@ -1,12 +1,15 @@
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <set>
+#include <stdexcept>
 #include <vector>
 
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
 #include "reports/commands/option_text.hpp"
 #include "reports/commands/output_files.hpp"
+#include "reports/commands/together.hpp"
 #include "reports/figures/svg.hpp"
 #include "reports/html_report.hpp"
 #include "reports/text_table.hpp"
@@ -26,25 +29,35 @@ std::vector<std::string> names_of(const Paths& paths) {
   return std::set(names.begin(), names.end()).size() == names.size() ? names : paths;
 }
 
-/// Every figure as a file of its own in `folder`, which is made where it is missing.
-void write_figures(const std::vector<Figure>& figures, const std::filesystem::path& folder,
-                   bool overwrite, OutputFiles& files) {
-  std::error_code fault;
-  std::filesystem::create_directories(folder, fault);
-  std::error_code unknown;
-  if (!std::filesystem::is_directory(folder, unknown)) {
-    throw OutputError(folder.string() + ": is no folder and cannot be made one" +
-                      (fault ? ": " + fault.message() : ""));
-  }
-  const auto path_of = [&](const Figure& figure) {
-    return (folder / (figure.id + ".svg")).string();
-  };
-  for (const auto& figure : figures) files.claim(path_of(figure), overwrite);
+/// Every figure as a file of its own in `folder`.
+void add_figures(const std::vector<Figure>& figures, const std::filesystem::path& folder,
+                 const RunControl& control, FilesTogether& files) {
   for (const auto& figure : figures) {
-    files.write(path_of(figure), [&](OutputFile& file) {
-      file.write(svg_of(figure));
-      file.finish();
-    });
+    control.throw_if_stopped();
+    files.add(folder / (figure.id + ".svg"), svg_of(figure));
+  }
+}
+
+/// "a//b/" as "a/b".
+std::filesystem::path plain(const std::filesystem::path& path) {
+  const auto normal = path.lexically_normal();
+  return normal.has_filename() || !normal.has_relative_path() ? normal : normal.parent_path();
+}
+
+/// No file can be a folder too, nor lie above one.
+void check_places(const std::optional<std::string>& out, const std::optional<std::string>& svg,
+                  const std::vector<UsedFile>& inputs) {
+  std::vector<UsedFile> outputs;
+  if (out) outputs.push_back({"--out", *out});
+  if (svg) outputs.push_back({"--svg", plain(*svg)});
+  distinct_paths(inputs, outputs);
+  if (!out || !svg) return;
+  const auto page = std::filesystem::absolute(plain(*out));
+  for (auto above = std::filesystem::absolute(plain(*svg)); above.has_relative_path();
+       above = above.parent_path()) {
+    if (above != page) continue;
+    throw std::invalid_argument("--svg " + *svg + " would lie in --out " + *out +
+                                ", which is the page, a file; choose another name");
   }
 }
 
@@ -58,7 +71,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   std::vector<UsedFile> inputs;
   const auto& paths = options["results"].as<Paths>();
   for (const auto& path : paths) inputs.push_back({"the results", path});
-  if (out) distinct_paths(inputs, {{"--out", *out}});
+  check_places(out, svg, inputs);
   std::vector<ReportSource> sources;
   std::vector<FindingsFile> findings;
   const auto names = names_of(paths);
@@ -70,20 +83,17 @@ void run(const po::variables_map& options, const RunControl& control) {
       sources.push_back({names[i], read_hdf5_results(paths[i])});
     }
   }
-  OutputFiles files;
-  if (out) files.claim(*out, overwrite);
+  FilesTogether files(overwrite);
+  if (svg) files.make_folder(*svg);
+  if (out) check_output(*out, overwrite);
   const HtmlReport report = html_report(sources, options["title"].as<std::string>(), findings);
   control.throw_if_stopped();
-  if (svg) write_figures(report.figures, *svg, overwrite, files);
-  if (out) {
-    files.write(*out, [&](OutputFile& file) {
-      file.write(report.html);
-      file.finish();
-    });
-  }
+  if (out) files.add(*out, report.html);
+  if (svg) add_figures(report.figures, *svg, control, files);
+  control.throw_if_stopped();
+  files.publish();
   for (const auto& sentence : report.notices) std::cout << sentence << "\n";
   for (const auto& sentence : report.headlines) std::cout << sentence << "\n";
-  files.end("", true);
   if (out) print_written(*out, ", " + size_text(report.data_bytes) + " of them data");
   if (svg)
     std::cout << "wrote " << counted(report.figures.size(), "figure") << " to " << *svg << "\n";
@@ -112,7 +122,8 @@ no mean mixes models. Refused is what cannot be ranked together: another trace o
 other --prompt-len, --layers or --heads of one trace, other --steps, --match, --prefill or --pool at
 one scope, and numbers that contradict each other.
 
---svg writes the same figures as SVG files, one each, with the same data.
+--svg writes the same figures as SVG files, one each, with the same data. A run that fails or is
+stopped leaves none of its files.
 
 Example:
   kvreplay report results.h5 --out report.html
