@@ -42,12 +42,14 @@ class LineError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// `field` is what it is called in kSetsHead.
 template <class Number>
-Number number(std::string_view text) {
+Number number(std::string_view field, std::string_view text) {
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) {
-    throw LineError(in_quotes(text) + " is no number of its kind");
+    throw LineError("its " + std::string(field) + ", " + in_quotes(text) + ", is no " +
+                    (std::is_integral_v<Number> ? "whole number from 0 on" : "number"));
   }
   return value;
 }
@@ -66,16 +68,16 @@ Line parse(std::string_view text) {
     throw LineError("it has not the 11 fields of the sets of an optimum");
   }
   Line line;
-  line.place.tokens = number<std::uint32_t>(next_field(text, ','));
+  line.place.tokens = number<std::uint32_t>("tokens", next_field(text, ','));
   line.place.scope = next_field(text, ',');
   line.place.objective = next_field(text, ',');
-  line.place.full_rows = number<std::uint32_t>(next_field(text, ','));
-  line.place.first_worth = number<std::uint32_t>(next_field(text, ','));
-  line.place.layer = number<std::uint32_t>(next_field(text, ','));
-  line.place.index = number<std::uint32_t>(next_field(text, ','));
-  line.lines_left = number<std::uint32_t>(next_field(text, ','));
-  line.budget = number<std::uint32_t>(next_field(text, ','));
-  line.loss = number<double>(next_field(text, ','));
+  line.place.full_rows = number<std::uint32_t>("full_rows", next_field(text, ','));
+  line.place.first_worth = number<std::uint32_t>("first_worth", next_field(text, ','));
+  line.place.layer = number<std::uint32_t>("layer", next_field(text, ','));
+  line.place.index = number<std::uint32_t>("head", next_field(text, ','));
+  line.lines_left = number<std::uint32_t>("lines_left", next_field(text, ','));
+  line.budget = number<std::uint32_t>("budget_tokens", next_field(text, ','));
+  line.loss = number<double>("loss", next_field(text, ','));
   line.changes = text;
   return line;
 }
@@ -208,8 +210,8 @@ class UnitCheck {
       if (change.find(':') == std::string_view::npos) {
         throw LineError(in_quotes(change) + " is no change, TOKEN:QUERY");
       }
-      const auto token = number<std::uint32_t>(next_field(change, ':'));
-      const auto last = number<std::uint32_t>(change);
+      const auto token = number<std::uint32_t>("changes", next_field(change, ':'));
+      const auto last = number<std::uint32_t>("changes", change);
       if (token >= place_.tokens) {
         throw LineError("there is no token " + std::to_string(token));
       }
@@ -295,8 +297,11 @@ SetsCheck check_sets(const std::filesystem::path& path, const RowSource& source,
   try {
     while (std::getline(file, text)) {
       if (++lines == 1) {
-        if (!text.starts_with("tokens,scope,objective,")) {
-          throw LineError("it is not the head of the sets of an optimum");
+        if (text.ends_with('\r')) text.pop_back();
+        if (text != kSetsHead) {
+          throw LineError("it is not the head of the sets of an optimum, \"" +
+                          std::string(kSetsHead) +
+                          "\"; kvreplay optimum --sets writes such a file");
         }
         continue;
       }

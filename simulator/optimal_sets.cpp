@@ -36,9 +36,7 @@ std::string SetsWriter::line(std::size_t budget, double loss,
 }
 
 OptimalSets::OptimalSets(std::size_t units, OutputFile& file) : file_(file), waiting_(units) {
-  file_.write(
-      "tokens,scope,objective,full_rows,first_worth,layer,head,lines_left,budget_tokens,loss,"
-      "changes\n");
+  file_.write(std::string(kSetsHead) + "\n");
 }
 
 void OptimalSets::add(std::size_t unit, std::string lines) {

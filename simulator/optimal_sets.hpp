@@ -18,12 +18,17 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "simulator/optimum.hpp"
 #include "traces/output_file.hpp"
 
 namespace kvreplay {
+
+/// The first line of such a file.
+constexpr std::string_view kSetsHead =
+    "tokens,scope,objective,full_rows,first_worth,layer,head,lines_left,budget_tokens,loss,changes";
 
 /// Makes the lines of one unit.
 class SetsWriter {

@@ -310,6 +310,9 @@ TEST_CASE("sets that were written hold; those that were changed do not") {
   };
   CHECK(refused(1, lines[1]) == "nothing");
   CHECK_THAT(refused(0, "a,b"), Contains("line 1: it is not the head of the sets of an optimum"));
+  CHECK_THAT(refused(0, lines[0] + ",more"), Contains("\"" + lines[0] + "\"; kvreplay optimum"));
+  CHECK_THAT(refused(1, with(1, 7, "-1")),
+             Contains("its lines_left, \"-1\", is no whole number from 0 on"));
   CHECK_THAT(refused(2, "1,2"), Contains("line 3: it has not the 11 fields"));
   CHECK_THAT(refused(2, with(2, 9, "0.25")),
              Contains("line 3: its sets lose ") && Contains("not the 0.250000 that it states"));
@@ -323,7 +326,7 @@ TEST_CASE("sets that were written hold; those that were changed do not") {
   CHECK_THAT(refused(1, with(1, 5, "7")), Contains("does not hold layer 7"));
   CHECK_THAT(refused(1, with(1, 2, "most")), Contains("line 2: unknown objective"));
   CHECK_THAT(refused(1, with(1, 1, "row")), Contains("line 2: unknown scope"));
-  CHECK_THAT(refused(1, with(1, 9, "much")), Contains("\"much\" is no number"));
+  CHECK_THAT(refused(1, with(1, 9, "much")), Contains("line 2: its loss, \"much\", is no number"));
   CHECK_THAT(refused(1, with(1, 8, "33")), Contains("its budget is above the 32 tokens"));
   const std::string changes = fields(1)[10];
   CHECK_THAT(refused(1, with(1, 10, changes + " " + changes.substr(0, changes.find(' ')))),
