@@ -1,11 +1,15 @@
 // Findings files: what analyses write, and what the report makes of them.
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "bench.hpp"
+#include "reports/findings_file.hpp"
+#include "reports/html_report.hpp"
+#include "traces/errors.hpp"
 
 namespace kvreplay::testing {
 namespace {
@@ -194,12 +198,19 @@ TEST_CASE("findings that are damaged or not known are refused in one sentence") 
     CHECK(!std::filesystem::exists(bench.path("r.html.partial")));
   };
   const auto whole = read_text(bench.path("sinks.json"));
-  refused(whole.substr(0, whole.size() / 2), "no whole JSON object");
-  refused("[1, 2]", "no whole JSON object");
+  refused(whole.substr(0, whole.size() / 2), "column");
+  refused("{\"a\": 1,\n \"b\": }", bench.path("bad.json") + ": line 2, column 7: is no whole JSON");
+  refused("[1, 2]", "is JSON, but a list where an object of findings belongs");
+  refused("\xEF\xBB\xBF \n null", "is JSON, but a single null where");
+  refused(" 12", "is JSON, but a single number where");
+  refused("no JSON", "line 1, column 2: is no whole JSON");
+  refused("{\"a\": \"\xFF\x1B[31m\"}", "line 1, column 8");
+  refused(std::string(100'000, '['), "nested more than");
   refused(R"({"a": 1})", "not of findings");
   refused(R"({"findings": "tides", "schema": 1})", "\"tides\"");
   refused(R"({"findings": "sinks", "schema": 2})", "schema 1");
-  refused(R"({"findings": "claims", "schema": 1, "rows": [{"id": 3}]})", "analyze again");
+  refused(R"({"findings": "claims", "schema": 1, "rows": [{"id": 3}]})",
+          "rows[0].claim is missing; analyze again");
   for (const std::string kind : {"powerlaw", "sinks", "agreement"}) {
     const auto sound = bench.found(kind);
     for (const auto& [key, value] : sound.items()) {
@@ -215,13 +226,65 @@ TEST_CASE("findings that are damaged or not known are refused in one sentence") 
   }
   auto short_list = bench.found("agreement");
   for (auto& curve : short_list["curves"]) curve["mean"].erase(curve["mean"].begin());
-  refused(short_list.dump(), "analyze again");
+  refused(short_list.dump(), "curves[0].mean has 31 entries, but steps has 32 entries");
 
   const auto twice = bench.report("sinks.json sinks.json");
   CHECK(twice.exit_code == 2);
   const auto two = run_kvreplay("analyze agreement '" + bench.path("t.h5") + "' '" +
                                 bench.path("t.h5") + "' --json '" + bench.path("x.json") + "'");
   CHECK(two.exit_code == 2);
+}
+
+TEST_CASE("every fault of findings is named with the file and the place, or does no harm") {
+  const Findings bench;
+  const auto path = bench.path("bad.json");
+  std::size_t named = 0;
+  const auto try_out = [&](const json& content, const std::string& place) {
+    CAPTURE(place);
+    std::ofstream(path) << content;
+    try {
+      const std::vector<FindingsFile> files = {read_findings(path, "bad.json")};
+      CHECK(!html_report({}, "", files).html.empty());
+    } catch (const InputError& error) {
+      CHECK_THAT(error.what(), StartsWith(path + ": ") && Contains(place));
+      ++named;
+    }
+  };
+  // Each member at every level, by way of the first item of each list.
+  const std::function<void(const json&, json&, const std::string&)> damage =
+      [&](const json& whole, json& at, const std::string& place) {
+        if (at.is_object()) {
+          const json sound = at;
+          for (const auto& [key, value] : sound.items()) {
+            const auto inner = place.empty() ? key : place + "." + key;
+            at.erase(key);
+            try_out(whole, inner);
+            for (const std::string other : {"\"text\"", "-1.5", "null", "[null]"}) {
+              at[key] = json::parse(other);
+              try_out(whole, inner);
+            }
+            at[key] = value;
+            damage(whole, at[key], inner);
+          }
+        } else if (at.is_array() && !at.empty()) {
+          damage(whole, at[0], place + "[0]");
+        }
+      };
+  for (const std::string kind : {"powerlaw", "sinks", "agreement"}) {
+    auto content = bench.found(kind);
+    content.erase("manifest");
+    const auto before = named;
+    // The kind itself stays: without it nothing is looked at.
+    const json sound = content;
+    for (const auto& [key, value] : sound.items()) {
+      if (key == "findings" || key == "schema") continue;
+      content.erase(key);
+      try_out(content, key);
+      content[key] = value;
+      damage(content, content[key], key);
+    }
+    CHECK(named > before + 50);
+  }
 }
 
 TEST_CASE("published claims stand in the report with their verdicts in words") {
@@ -321,7 +384,7 @@ TEST_CASE("report --svg writes every figure, or none over a file that is there")
   }
   CHECK(run_kvreplay(command).exit_code == 4);
   CHECK(run_kvreplay(command + "--overwrite").exit_code == 0);
-  CHECK(run_kvreplay("report '" + bench.path("r.h5") + "' --svg '" + bench.path("r.h5") + "'")
+  CHECK(run_kvreplay("report '" + bench.path("r.h5") + "' --svg '" + bench.path("sinks.csv") + "'")
             .exit_code == 4);
 }
 
