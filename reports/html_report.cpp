@@ -10,6 +10,7 @@
 #include "reports/figures/report_figures.hpp"
 #include "reports/findings_head.hpp"
 #include "reports/study_sentences.hpp"
+#include "traces/quoted.hpp"
 
 namespace kvreplay {
 namespace {
@@ -42,6 +43,25 @@ std::string escaped(std::string_view text) {
     }
   }
   return out;
+}
+
+/// Text out of files or from the command line.
+std::string shown(const std::string& text) {
+  return escaped(printable(text));
+}
+
+/// All texts in it as they are to be shown, the names of members too.
+json shown(const json& value) {
+  if (value.is_string()) return printable(value.get_ref<const std::string&>());
+  if (value.is_array()) {
+    json list = json::array();
+    for (const auto& item : value) list.push_back(shown(item));
+    return list;
+  }
+  if (!value.is_object()) return value;
+  json object = json::object();
+  for (const auto& [key, member] : value.items()) object[printable(key)] = shown(member);
+  return object;
 }
 
 std::string dumped(const json& value) {
@@ -92,8 +112,9 @@ std::vector<std::string> notices(std::span<const ReportSource> sources) {
   std::vector<std::string> sentences;
   for (const auto& source : sources) {
     if (!source.results.partial) continue;
-    sentences.push_back("Partial: the replay behind " + source.name + " was interrupted; " +
-                        what_is_done(json::parse(source.results.manifest_json)) +
+    sentences.push_back("Partial: the replay behind " + printable(source.name) +
+                        " was interrupted; " +
+                        printable(what_is_done(json::parse(source.results.manifest_json))) +
                         ". Its numbers are of what is done only.");
   }
   return sentences;
@@ -152,8 +173,8 @@ std::string manifests(std::span<const ReportSource> sources,
   const auto add = [&](const std::string& name, const nlohmann::ordered_json& manifest) {
     std::string text = readable_json(manifest);
     text.pop_back();  // the line feed at its end
-    out += "<details><summary>Manifest of " + escaped(name) + "</summary>\n<pre>" + escaped(text) +
-           "</pre></details>\n";
+    out += "<details><summary>Manifest of " + shown(name) + "</summary>\n<pre>" +
+           escaped(printable_lines(text)) + "</pre></details>\n";
   };
   for (const auto& source : sources) {
     add(source.name, nlohmann::json::parse(source.results.manifest_json));
@@ -174,7 +195,7 @@ std::string manifests(std::span<const ReportSource> sources,
 
 HtmlReport html_report(std::span<const ReportSource> sources, const std::string& title,
                        std::span<const FindingsFile> findings) {
-  const json data = report_data(sources, findings);
+  const json data = shown(report_data(sources, findings));
   HtmlReport report;
   report.notices = notices(sources);
   for (const char* part : {"groups", "studies", "claims"}) {
@@ -189,7 +210,7 @@ HtmlReport html_report(std::span<const ReportSource> sources, const std::string&
   report.html =
       filled(assets::page(), {
                                  {"version", KVREPLAY_VERSION},
-                                 {"title", escaped(title.empty() ? default_title(data) : title)},
+                                 {"title", shown(title.empty() ? default_title(data) : title)},
                                  {"style", std::string(assets::style())},
                                  {"notices", banner(report.notices)},
                                  {"headline", headline(data)},

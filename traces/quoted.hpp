@@ -6,9 +6,13 @@
 
 namespace kvreplay {
 
-/// `text` with control characters made visible as \n, \t or \xNN, so that printing it can neither
-/// steer a terminal nor break a line.
+/// `text` with control characters and bytes that are no UTF-8 made visible as \n, \t or \xNN, so
+/// that showing it can neither steer a terminal nor break a line. Whatever a person is shown of
+/// files and command lines has gone through it.
 std::string printable(std::string_view text);
+
+/// The same of each line; line ends and tabs stay.
+std::string printable_lines(std::string_view text);
 
 /// printable() between double quotes; of a long text the start, then "...".
 std::string in_quotes(std::string_view text);

@@ -108,7 +108,7 @@ std::vector<OpenTrace> open_traces(const po::variables_map& options) {
   for (const auto& path : options["trace"].as<std::vector<std::string>>()) {
     auto reader = std::make_unique<TraceReader>(
         path, options["incomplete"].as<bool>() ? Incomplete::take_whole_rows : Incomplete::refuse);
-    const std::string trace = in_utf8(std::filesystem::path(path).filename().string());
+    const std::string trace = shown_name(path);
     if (!names.insert(trace).second) {
       throw std::invalid_argument("two traces have the file name " + trace +
                                   ", by which results tell them apart; rename one or give a link "
@@ -138,7 +138,7 @@ void print_plan(const OpenTrace& trace, const Bootstrap& bootstrap, unsigned thr
                               trace.optimum ? estimated_bytes(*trace.optimum, threads) : 0);
   std::cout << plan.replay.trace << ": " << counted(plan.replay.units.size(), "head") << ", "
             << counted(plan.replay.tokens, "token")
-            << (info.model_name.empty() ? "" : ", " + printable(in_utf8(info.model_name))) << "\n"
+            << (info.model_name.empty() ? "" : ", " + printable(info.model_name)) << "\n"
             << "  steps      " << grouped(checkpoints) << ", the first " << plan.step(0)
             << ", the last " << plan.step(checkpoints - 1) << "\n"
             << "  budgets    " << (budgets.empty() ? "none below n" : budgets) << "\n"

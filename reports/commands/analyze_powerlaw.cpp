@@ -14,6 +14,7 @@
 #include "reports/powerlaw/values_file.hpp"
 #include "reports/text_table.hpp"
 #include "traces/errors.hpp"
+#include "traces/quoted.hpp"
 #include "traces/trace_reader.hpp"
 
 namespace kvreplay::commands {
@@ -148,13 +149,13 @@ void analyse_file(const po::variables_map& options, const RunControl& control) {
   const auto analysis = powerlaw::analyse_values(numbers, question, threads, control);
   if (!analysis) throw Interrupted("interrupted; no file is written or replaced");
   nlohmann::ordered_json found = to_json(*analysis, question.method, powerlaw::caveat_of_values);
-  found["values"] = in_utf8(path);
+  found["values"] = printable(path);
   found["seed"] = question.seed;
   if (json.to_file()) write_text(files, *json.path, readable_json(found), true);
   if (json.to_stdout()) {
     std::cout << readable_json(found);
   } else {
-    std::cout << path << ": " << in_words(question.method) << "\n  goodness  "
+    std::cout << printable(path) << ": " << in_words(question.method) << "\n  goodness  "
               << goodness_in_words(question, options["precision"].as<std::string>()) << "\n\n";
     print_analysis(*analysis);
   }

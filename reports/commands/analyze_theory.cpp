@@ -227,8 +227,7 @@ void run(const po::variables_map& options, const RunControl& control) {
     throw std::invalid_argument("--policy takes one greedy policy, h2o-figure or h2o");
   }
   choose_heads(options, info, request);
-  const auto theory =
-      plan_theory(info, in_utf8(std::filesystem::path(path).filename().string()), request);
+  const auto theory = plan_theory(info, shown_name(path), request);
   const OptimumPlan& plan = theory.optimum;
   const auto samples = options["samples"].as<std::uint32_t>();
   const auto seed = options["seed"].as<std::uint64_t>();

@@ -34,7 +34,7 @@ ReplayPlan plan_of_heads(const po::variables_map& options, const TraceInfo& info
   }
   choose_heads(options, info, request);
   const std::filesystem::path path(options["trace"].as<std::string>());
-  return plan_replay(info, in_utf8(path.filename().string()), request);
+  return plan_replay(info, shown_name(path), request);
 }
 
 }  // namespace kvreplay::commands

@@ -100,7 +100,7 @@ std::vector<Group> open_traces(const po::variables_map& options, const std::vect
   std::vector<Group> groups;
   std::set<std::string> names;
   for (const auto& path : options["trace"].as<std::vector<std::string>>()) {
-    const std::string trace = in_utf8(std::filesystem::path(path).filename().string());
+    const std::string trace = shown_name(path);
     if (!names.insert(trace).second) {
       throw std::invalid_argument("two traces have the file name " + trace +
                                   ", by which results tell them apart; rename one or give a link "

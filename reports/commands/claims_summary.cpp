@@ -23,7 +23,7 @@ constexpr std::size_t kLabelWidth = 11;
 
 void print_line(const std::string& label, const std::string& text) {
   if (text.empty()) return;
-  std::cout << wrapped(std::string(kIdWidth, ' ') + padded(label, kLabelWidth), text);
+  std::cout << wrapped(std::string(kIdWidth, ' ') + padded(label, kLabelWidth), printable(text));
 }
 
 }  // namespace
@@ -31,8 +31,7 @@ void print_line(const std::string& label, const std::string& text) {
 void print_traces(std::span<const std::unique_ptr<claims::Evidence>> traces) {
   const auto& info = traces.front()->info();
   std::cout << "\n"
-            << (info.model_name.empty() ? "a model without a name"
-                                        : printable(in_utf8(info.model_name)))
+            << (info.model_name.empty() ? "a model without a name" : printable(info.model_name))
             << "\n";
   for (const auto& trace : traces) {
     std::cout << "  " << trace->trace() << ": " << counted(trace->heads().units.size(), "head")
@@ -54,8 +53,8 @@ void print_row(const claims::Row& row) {
   print_line("why", finding.why);
   // In one line, to be copied.
   if (!finding.command.empty()) {
-    std::cout << std::string(kIdWidth, ' ') << padded("command", kLabelWidth) << finding.command
-              << "\n";
+    std::cout << std::string(kIdWidth, ' ') << padded("command", kLabelWidth)
+              << printable(finding.command) << "\n";
   }
   std::cout << std::flush;
 }

@@ -20,6 +20,7 @@
 #include "reports/commands/command.hpp"
 #include "reports/commands/exit_codes.hpp"
 #include "reports/commands/help.hpp"
+#include "reports/commands/printable_output.hpp"
 #include "reports/commands/progress_line.hpp"
 #include "traces/out_of_memory.hpp"
 #include "traces/quoted.hpp"
@@ -312,6 +313,7 @@ void dispatch(std::vector<std::string> words, std::string& running) {
 }
 
 int run(std::vector<std::string> words) {
+  const PrintableOutput guard(std::cout);
   std::string running;
   const auto fail = [&running](const std::string& message, ExitCode code) {
     std::cerr << "kvreplay" << (running.empty() ? "" : " " + running) << ": " << one_line(message)

@@ -16,6 +16,7 @@
 #include "simulator/optimal_sets.hpp"
 #include "simulator/optimum_rows.hpp"
 #include "simulator/tabulate.hpp"
+#include "traces/quoted.hpp"
 #include "traces/size_text.hpp"
 #include "traces/trace_reader.hpp"
 
@@ -125,7 +126,7 @@ void check(const po::variables_map& options, const TraceReader& reader, std::str
   const SetsCheck found = check_sets(path, reader, trace, control);
   std::ostringstream error;
   error << found.largest_error;
-  std::cout << wrapped("", path + ": holds. " + counted(found.units, "kept set") + ", " +
+  std::cout << wrapped("", printable(path) + ": holds. " + counted(found.units, "kept set") + ", " +
                                counted(found.lines, "budget") + " of them, " +
                                counted(found.tokens_left, "eviction") +
                                ": each token is seen from its own query to one last one, no step "
@@ -139,7 +140,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   const TraceReader reader(
       path, options["incomplete"].as<bool>() ? Incomplete::take_whole_rows : Incomplete::refuse);
   const auto& info = reader.info();
-  const std::string trace = in_utf8(std::filesystem::path(path).filename().string());
+  const std::string trace = shown_name(path);
   if (options.count("check") != 0) return check(options, reader, trace, control);
 
   ReplayRequest request;

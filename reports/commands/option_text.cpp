@@ -2,10 +2,11 @@
 
 #include <array>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string_view>
+
+#include "traces/quoted.hpp"
 
 namespace kvreplay::commands {
 
@@ -51,10 +52,8 @@ std::string now_utc() {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
 }
 
-std::string in_utf8(const std::string& name) {
-  using Json = nlohmann::json;
-  return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace))
-      .get<std::string>();
+std::string shown_name(const std::filesystem::path& path) {
+  return printable(path.filename().string());
 }
 
 std::optional<std::string> text_option(const po::variables_map& options, const char* name) {

@@ -1,6 +1,7 @@
 // Options, names of files and the time as text, for commands that write results.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,8 +20,8 @@ std::vector<std::string> asked_options(const po::variables_map& options);
 /// This moment in UTC, by ISO 8601.
 std::string now_utc();
 
-/// Names may hold any bytes, results are UTF-8: what is none becomes U+FFFD, as in the manifest.
-std::string in_utf8(const std::string& name);
+/// The file's name as results and messages have it, printable(): names may hold any bytes.
+std::string shown_name(const std::filesystem::path& path);
 
 /// None where the option is not given and has no default.
 std::optional<std::string> text_option(const po::variables_map& options, const char* name);

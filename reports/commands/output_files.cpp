@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "traces/errors.hpp"
+#include "traces/quoted.hpp"
 #include "traces/size_text.hpp"
 
 namespace kvreplay::commands {
@@ -40,7 +41,8 @@ void OutputFiles::end(const std::string& missing, bool quiet) const {
 void print_written(const std::filesystem::path& path, const std::string& more) {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
-  std::cout << "wrote " << path.string() << (error ? "" : ", " + size_text(bytes)) << more << "\n";
+  std::cout << "wrote " << printable(path.string()) << (error ? "" : ", " + size_text(bytes))
+            << more << "\n";
 }
 
 }  // namespace kvreplay::commands

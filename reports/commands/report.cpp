@@ -15,6 +15,7 @@
 #include "reports/text_table.hpp"
 #include "traces/errors.hpp"
 #include "traces/output_file.hpp"
+#include "traces/quoted.hpp"
 #include "traces/size_text.hpp"
 
 namespace kvreplay::commands {
@@ -96,7 +97,8 @@ void run(const po::variables_map& options, const RunControl& control) {
   for (const auto& sentence : report.headlines) std::cout << sentence << "\n";
   if (out) print_written(*out, ", " + size_text(report.data_bytes) + " of them data");
   if (svg)
-    std::cout << "wrote " << counted(report.figures.size(), "figure") << " to " << *svg << "\n";
+    std::cout << "wrote " << counted(report.figures.size(), "figure") << " to " << printable(*svg)
+              << "\n";
 }
 
 }  // namespace

@@ -289,7 +289,7 @@ void run(const po::variables_map& options, const RunControl& control) {
     readers.push_back(std::make_unique<TraceReader>(
         path, options["incomplete"].as<bool>() ? Incomplete::take_whole_rows : Incomplete::refuse));
     const auto& info = readers.back()->info();
-    const std::string trace = in_utf8(std::filesystem::path(path).filename().string());
+    const std::string trace = shown_name(path);
     const auto [other, is_new] = paths.emplace(trace, path);
     if (!is_new) {
       throw std::invalid_argument("the traces " + other->second + " and " + path +

@@ -57,7 +57,7 @@ Json tokens_of(const ReplayPlan& plan, const SinksSums& all) {
   for (const auto place : places) {
     tokens["position"].push_back(place);
     if (!plan.pieces.empty()) {
-      tokens["text"].push_back(in_utf8(printable(plan.pieces[place])));
+      tokens["text"].push_back(printable(plan.pieces[place]));
     }
     tokens["mass"].push_back(all.mean(all.found.mass[place]));
     tokens["even_mass"].push_back(all.mean(all.found.even[place]));

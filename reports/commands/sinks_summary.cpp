@@ -42,7 +42,7 @@ void print_groups(const TokenGroups& groups, const std::vector<Got>& got, const 
   const auto all = static_cast<double>(groups.of_tokens.size());
   for (const auto at : shown) {
     const auto& here = got[at];
-    table.add({groups.kind == "text" ? in_quotes(in_utf8(groups.names[at])) : groups.names[at],
+    table.add({groups.kind == "text" ? in_quotes(groups.names[at]) : groups.names[at],
                grouped(tokens[at]), percent(static_cast<double>(tokens[at]) / all),
                percent(sums.mean(here.mass)), percent(sums.mean(here.even)),
                times(here.mass, here.even), percent(sums.mean(here.heavy)),
@@ -167,7 +167,7 @@ std::vector<std::uint64_t> tokens_of(const TokenGroups& groups) {
 }
 
 std::string group_name(const TokenGroups& groups, std::size_t group) {
-  return in_utf8(printable(groups.names[group]));
+  return printable(groups.names[group]);
 }
 
 void print_sinks(const SinksQuestion& question, const std::map<std::uint32_t, SinksSums>& layers,

@@ -61,7 +61,7 @@ void print(std::ostream& out, const TraceReader& trace) {
     if (!value.empty()) out << wrapped(start(key), printable(value));
   };
   const auto number = [](auto value) { return std::to_string(value); };
-  line("file", trace.path().string());
+  line("file", printable(trace.path().string()));
   line("state", trace.complete() ? std::string("complete")
                                  : "incomplete: " + number(info.tokens) + " of up to " +
                                        number(trace.planned_tokens()) + " rows are whole");

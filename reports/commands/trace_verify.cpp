@@ -3,6 +3,7 @@
 #include "reports/commands/command.hpp"
 #include "reports/text_table.hpp"
 #include "traces/errors.hpp"
+#include "traces/quoted.hpp"
 #include "traces/verify.hpp"
 
 namespace kvreplay::commands {
@@ -33,7 +34,7 @@ Command trace_verify_command() {
     const auto incomplete =
         given["incomplete"].as<bool>() ? Incomplete::take_whole_rows : Incomplete::refuse;
     const Verification found = verify(path, incomplete, tolerance, control);
-    std::cout << path << ": " << counted(found.rows, "row") << " of "
+    std::cout << printable(path) << ": " << counted(found.rows, "row") << " of "
               << counted(found.info.layers.size(), "layer") << " x "
               << counted(found.info.heads.size(), "head") << ", " << name(found.info.encoding)
               << "\nlargest abs(row sum - 1): " << found.worst_sum_error

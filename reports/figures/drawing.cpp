@@ -1,9 +1,10 @@
 #include "reports/figures/drawing.hpp"
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
+
+#include "traces/quoted.hpp"
 
 namespace kvreplay::svg {
 
@@ -50,16 +51,11 @@ std::string symbol(const std::string& shape, double x, double y, double r) {
 }
 
 std::string xml_text(const std::string& text) {
-  using nlohmann::json;
-  const auto valid = json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace))
-                         .get<std::string>();
-  constexpr const char* kReplacement = "\xEF\xBF\xBD";
+  const std::string shown = printable(text);
   std::string out;
-  for (std::size_t i = 0; i < valid.size(); ++i) {
-    const char c = valid[i];
-    if (static_cast<unsigned char>(c) < 0x20 && c != '\n') {
-      out += kReplacement;
-    } else if (c == '&') {
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    const char c = shown[i];
+    if (c == '&') {
       out += "&amp;";
     } else if (c == '<') {
       out += "&lt;";
@@ -67,9 +63,9 @@ std::string xml_text(const std::string& text) {
       out += "&gt;";
     } else if (c == '"') {
       out += "&quot;";
-    } else if (valid.compare(i, 2, "\xEF\xBF") == 0 && i + 2 < valid.size() &&
-               static_cast<unsigned char>(valid[i + 2]) >= 0xBE) {  // U+FFFE, U+FFFF
-      out += kReplacement;
+    } else if (shown.compare(i, 2, "\xEF\xBF") == 0 &&
+               static_cast<unsigned char>(shown[i + 2]) >= 0xBE) {  // U+FFFE, U+FFFF
+      out += "\xEF\xBF\xBD";                                        // no XML can hold them
       i += 2;
     } else {
       out += c;

@@ -18,8 +18,7 @@ std::string number(double value);
 std::string at(double x, double y);
 /// A closed path around (x, y) of about that radius; `shape` as in looks.json.
 std::string symbol(const std::string& shape, double x, double y, double radius = 3.6);
-/// `text` for XML's content and quoted attributes; control characters, which XML cannot hold, and
-/// bytes that are no UTF-8 become U+FFFD.
+/// printable() for XML's content and quoted attributes.
 std::string xml_text(const std::string& text);
 
 /// Elements one after the other; attributes begin with a blank.
