@@ -89,7 +89,8 @@ const TensorNames opt_names{.prefix = "model.decoder.",
                                          {"attn_output", "self_attn.out_proj"},
                                          {"ffn_norm", "final_layer_norm"},
                                          {"ffn_up", "fc1"},
-                                         {"ffn_down", "fc2"}}};
+                                         {"ffn_down", "fc2"}},
+                            .no_weights = {"decoder.version"}};
 
 constexpr Structure kLayerNormAndBiases{.norm = NormKind::layer,
                                         .positions = Positions::learned,

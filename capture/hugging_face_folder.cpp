@@ -90,14 +90,23 @@ HuggingFaceFolder::HuggingFaceFolder(const std::filesystem::path& folder) : fold
     for (const SafetensorsEntry& entry : shard.entries()) take(shard, entry);
 }
 
+void HuggingFaceFolder::refuse_other_weights() const {
+  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
+    if (may_be_there(folder_ / name))
+      fail("has its weights as " + std::string(name) +
+           ", which is not read; save them as safetensors, by transformers: "
+           "AutoModelForCausalLM.from_pretrained(FOLDER)"
+           ".save_pretrained(FOLDER, safe_serialization=True)");
+  fail(
+      "has neither model.safetensors nor model.safetensors.index.json; weights in other forms "
+      "are not read: save the model as safetensors");
+}
+
 void HuggingFaceFolder::open_shards() {
   const auto index = folder_ / "model.safetensors.index.json";
   const auto single = folder_ / "model.safetensors";
   if (!may_be_there(index)) {
-    if (!may_be_there(single))
-      fail(
-          "has neither model.safetensors nor model.safetensors.index.json; weights in other forms "
-          "are not read: save the model as safetensors");
+    if (!may_be_there(single)) refuse_other_weights();
     shards_.emplace_back(single);
     return;
   }

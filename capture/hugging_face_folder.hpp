@@ -36,6 +36,7 @@ class HuggingFaceFolder final : public TensorSource {
   };
 
   [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void refuse_other_weights() const;
   void open_shards();
   void take(const SafetensorsFile& shard, const SafetensorsEntry& entry);
   /// The name that a tensor has in such files, for one that is missing.

@@ -5,7 +5,8 @@
 #include <utility>
 
 #include "capture/byte_level_bpe.hpp"
-#include "capture/json_file.hpp"
+#include "capture/gpt2_files.hpp"
+#include "capture/hugging_face_vocabulary.hpp"
 #include "capture/sentencepiece_bpe.hpp"
 #include "traces/errors.hpp"
 #include "traces/input_file.hpp"
@@ -82,7 +83,7 @@ Normalisation read_normalisation(const JsonFacts& facts) {
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& folder)
-      : folder_(folder), facts_(JsonFacts::read(folder / "tokenizer.json")), model_(model_facts()) {
+      : facts_(JsonFacts::read(folder / "tokenizer.json")), model_(model_facts()) {
     vocabulary_.file = facts_.file();
     vocabulary_.keys = "";
     normalisation_ = read_normalisation(facts_);
@@ -90,7 +91,7 @@ class Reader {
     read_tokens();
     read_added_tokens();
     read_template();
-    read_end();
+    if (!vocabulary_.eos) read_end_of_text(folder, vocabulary_);
   }
 
   std::unique_ptr<Tokenizer> read() {
@@ -120,32 +121,14 @@ class Reader {
     return *std::move(model);
   }
 
-  /// Makes room for the token and puts it there.
-  void place(const Json& id, const std::string& text, TokenKind kind, const std::string& where) {
-    constexpr std::uint32_t kMost = 1U << 24;
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kMost)
-      facts_.refuse(where + " of token " + in_quotes(text) + " is no id below " +
-                    std::to_string(kMost));
-    const auto at = id.get<std::size_t>();
-    if (at >= vocabulary_.tokens.size()) {
-      vocabulary_.tokens.resize(at + 1);
-      vocabulary_.kinds.resize(at + 1, TokenKind::unused);
-    }
-    std::string& token = vocabulary_.tokens[at];
-    if (!token.empty() && token != text)
-      facts_.refuse("tokens " + in_quotes(token) + " and " + in_quotes(text) +
-                    " have the same id " + std::to_string(at));
-    token = text;
-    vocabulary_.kinds[at] = kind;
-  }
-
   void read_tokens() {
     const bool byte_fallback = model_.find_bool({"byte_fallback"}).value_or(false);
     const Json* tokens = model_.find({"vocab"});
     if (tokens == nullptr || !tokens->is_object()) facts_.refuse("model.vocab is no object");
     for (const auto& [text, id] : tokens->items()) {
       const bool byte = byte_fallback && text.size() == 6 && text.starts_with("<0x");
-      place(id, text, byte ? TokenKind::byte : TokenKind::normal, "model.vocab");
+      place_token(vocabulary_, facts_, "model.vocab", id, text,
+                  byte ? TokenKind::byte : TokenKind::normal);
     }
   }
 
@@ -158,18 +141,14 @@ class Reader {
       const JsonFacts token(facts_.file(), std::make_shared<Json>((*added)[i]),
                             "added_tokens[" + std::to_string(i) + "].");
       const std::string text = token.text({"content"});
-      for (const char* name : {"lstrip", "rstrip", "single_word"})
-        if (token.find_bool({name}).value_or(false))
-          token.refuse(token.key(name) + " of token " + in_quotes(text) +
-                       " is true, which is not supported");
+      refuse_stripping(token, text);
       if (normalisation_.space_before && token.find_bool({"normalized"}).value_or(false))
         token.refuse(token.key("normalized") + " of token " + in_quotes(text) +
                      " is true, which is not supported where text gets a space before it");
       const Json* id = token.find({"id"});
-      place(id == nullptr ? Json() : *id, text,
-            token.find_bool({"special"}).value_or(false) ? TokenKind::control
-                                                         : TokenKind::user_defined,
-            "added_tokens");
+      const bool special = token.find_bool({"special"}).value_or(false);
+      place_token(vocabulary_, facts_, "added_tokens", id == nullptr ? Json() : *id, text,
+                  special ? TokenKind::control : TokenKind::user_defined);
     }
   }
 
@@ -205,20 +184,6 @@ class Reader {
                       "supported");
         (behind ? vocabulary_.eos : vocabulary_.bos) = id;
       }
-    }
-  }
-
-  /// The token that ends a text, the first where there are several.
-  void read_end() {
-    for (const char* name : {"generation_config.json", "config.json"}) {
-      if (vocabulary_.eos || !may_be_there(folder_ / name)) continue;
-      const JsonFacts config = JsonFacts::read(folder_ / name);
-      const Json* end = config.find({"eos_token_id"});
-      if (end != nullptr && end->is_array() && !end->empty()) end = &end->front();
-      if (end == nullptr) continue;
-      if (!end->is_number_unsigned() || end->get<std::uint64_t>() >= vocabulary_.tokens.size())
-        config.refuse("eos_token_id is no token of tokenizer.json");
-      vocabulary_.eos = end->get<std::uint32_t>();
     }
   }
 
@@ -302,7 +267,6 @@ class Reader {
     return prefix;
   }
 
-  std::filesystem::path folder_;
   JsonFacts facts_;
   JsonFacts model_;
   Vocabulary vocabulary_;
@@ -313,7 +277,10 @@ class Reader {
 }  // namespace
 
 std::unique_ptr<Tokenizer> read_hugging_face_tokenizer(const std::filesystem::path& folder) {
-  return Reader(folder).read();
+  const bool gpt2_files = !may_be_there(folder / "tokenizer.json") &&
+                          may_be_there(folder / "vocab.json") &&
+                          may_be_there(folder / "merges.txt");
+  return gpt2_files ? read_gpt2_files(folder) : Reader(folder).read();
 }
 
 }  // namespace kvreplay

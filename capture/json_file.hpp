@@ -29,6 +29,8 @@ class JsonFacts {
   static JsonFacts read(const std::filesystem::path& path);
 
   const std::string& file() const { return file_; }
+  /// All of it, where keys are data.
+  const Json& object() const { return *object_; }
   std::string key(std::string_view name) const { return place_ + std::string(name); }
   [[noreturn]] void refuse(const std::string& reason) const;
 

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 
 #include "capture/json_file.hpp"
@@ -39,6 +40,21 @@ class Copy {
     REQUIRE(from.size() == to.size());
     REQUIRE(bytes.find(from) != std::string::npos);
     write_file(folder_ / file, bytes.replace(bytes.find(from), from.size(), to));
+    return *this;
+  }
+
+  /// Names the tensors of model.safetensors anew.
+  template <class NewName>
+  Copy& rename(const NewName& new_name) {
+    const std::string bytes = read_file(folder_ / "model.safetensors");
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), sizeof length);
+    const Json old = Json::parse(bytes.substr(sizeof length, length));
+    Json table;
+    for (const auto& [name, entry] : old.items()) table[new_name(name)] = entry;
+    const std::string text = table.dump();
+    write_file(folder_ / "model.safetensors",
+               raw<std::uint64_t>(text.size()) + text + bytes.substr(sizeof length + length));
     return *this;
   }
 
@@ -167,6 +183,10 @@ TEST_CASE("files of a folder that are missing, damaged or of another model are r
   SECTION("no weights") {
     std::filesystem::remove(copy / "model.safetensors.index.json");
     CHECK_THAT(copy.refusal(), Contains("neither model.safetensors nor"));
+    const std::string pickled = GENERATE("pytorch_model.bin", "pytorch_model.bin.index.json");
+    write_file(copy / pickled, "x");
+    CHECK_THAT(copy.refusal(), Contains("has its weights as " + pickled + ", which is not read") &&
+                                   Contains("save_pretrained(FOLDER, safe_serialization=True)"));
   }
   SECTION("a missing shard") {
     std::filesystem::remove(copy / second);
@@ -235,13 +255,42 @@ TEST_CASE("values that are no floats are refused where they are used, other tens
   CHECK_THAT(masked.refusal(), Contains("no tensor \"transformer.h.1.mlp.c_fc.bias\""));
 }
 
-TEST_CASE("a prefix may be missing, and a tied head may be there") {
-  Copy copy("qwen2");
-  std::string bytes = read_file(copy / "model.safetensors");
-  for (std::size_t at; (at = bytes.find("\"model.")) != std::string::npos;)
-    bytes.replace(at, 7, "\"").insert(bytes.find("\"dtype\"", at), 6, ' ');
-  write_file(copy / "model.safetensors", bytes);
+TEST_CASE("the start of a family's prefix may be missing") {
+  struct Prefix {
+    std::string model;
+    std::string whole;
+    std::string stored;
+  };
+  const auto prefix = GENERATE(values<Prefix>({{"qwen2", "model.", ""},
+                                               {"opt", "model.decoder.", "decoder."},
+                                               {"opt", "model.decoder.", ""},
+                                               {"gpt2", "transformer.", ""},
+                                               {"gpt_neox", "gpt_neox.", ""}}));
+  CAPTURE(prefix.model, prefix.stored);
+  std::size_t renamed = 0;
+  Copy copy(prefix.model);
+  copy.rename([&](const std::string& name) {
+    if (!name.starts_with(prefix.whole)) return name;
+    ++renamed;
+    return prefix.stored + name.substr(prefix.whole.size());
+  });
+  CHECK(renamed > 10);
   CHECK(copy.refusal().empty());
+}
+
+TEST_CASE("what older files hold beside weights is passed over") {
+  // In the place of the embedding, so that it is missed and nothing else is said.
+  const auto [model, embedding, other] = GENERATE(table<std::string, std::string, std::string>(
+      {{"opt", "model.decoder.embed_tokens.weight", "model.decoder.version"},
+       {"opt", "model.decoder.embed_tokens.weight", "decoder.version"},
+       {"gpt2", "transformer.wte.weight", "h.0.attn.bias"},
+       {"gpt_neox", "gpt_neox.embed_in.weight", "gpt_neox.layers.0.attention.bias"}}));
+  CAPTURE(other);
+  Copy copy(model);
+  copy.rename([&, &embedding = embedding, &other = other](const std::string& name) {
+    return name == embedding ? other : name;
+  });
+  CHECK_THAT(copy.refusal(), Contains("has no tensor \"" + embedding + "\""));
 }
 
 TEST_CASE("changed bytes of config.json are refused or harmless") {
