@@ -131,11 +131,16 @@ std::vector<std::uint32_t> recorded_kv_heads(const TraceInfo& info) {
   return kv_heads;
 }
 
-std::uint32_t kv_slot(const TraceInfo& info, std::uint32_t head_slot) {
-  std::uint32_t slot = 0;
-  for (std::uint32_t at = 1; at <= head_slot; ++at)
-    if (info.heads[at] / info.group_size() != info.heads[at - 1] / info.group_size()) ++slot;
-  return slot;
+std::vector<std::uint32_t> kv_slots(const TraceInfo& info) {
+  std::vector<std::uint32_t> slots;
+  for (std::uint32_t at = 0; at < info.heads.size(); ++at)
+    slots.push_back(at == 0 ? 0 : slots.back() + (brings_keys_and_values(info, at) ? 1 : 0));
+  return slots;
+}
+
+bool brings_keys_and_values(const TraceInfo& info, std::uint32_t head_slot) {
+  return head_slot == 0 ||
+         info.heads[head_slot] / info.group_size() != info.heads[head_slot - 1] / info.group_size();
 }
 
 std::uint64_t stored_row_bytes(const TraceInfo& info) {

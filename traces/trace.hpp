@@ -157,8 +157,12 @@ void check_request(const TraceInfo& info, HeadSlot slot, RowRange range);
 /// The KV heads that the recorded query heads read: model indices, ascending.
 std::vector<std::uint32_t> recorded_kv_heads(const TraceInfo& info);
 
-/// Which of the recorded KV heads a recorded query head reads: a position among them.
-std::uint32_t kv_slot(const TraceInfo& info, std::uint32_t head_slot);
+/// Which of the recorded KV heads each recorded query head reads: positions among them.
+std::vector<std::uint32_t> kv_slots(const TraceInfo& info);
+
+/// Whether the rows of a recorded head come with the keys and values of its KV head: those of the
+/// first head that reads it do.
+bool brings_keys_and_values(const TraceInfo& info, std::uint32_t head_slot);
 
 /// Bytes that the rows of all recorded heads take in a file, or the queries and keys in their
 /// place, and the values. Throws std::invalid_argument above 9e18.

@@ -246,7 +246,7 @@ struct TraceReader::State {
     const std::uint64_t n = info.tokens;
     const std::uint64_t rows_held = info.sampling.before(info.tokens);
     const bool factored = info.encoding == Encoding::factors;
-    for (std::uint32_t head = 0; head < heads; ++head) kv_slots.push_back(kv_slot(info, head));
+    kv_slots = kvreplay::kv_slots(info);
     for (const std::uint32_t index : info.layers) {
       Layer layer;
       if (factored) {

@@ -296,10 +296,6 @@ std::uint64_t planned_file_bytes(const TraceInfo& info) {
          of_tokens + pages * schema::kAlignment;
 }
 
-bool brings_keys_and_values(const TraceInfo& info, std::uint32_t head_slot) {
-  return head_slot == 0 || kv_slot(info, head_slot) != kv_slot(info, head_slot - 1);
-}
-
 TraceWriter::TraceWriter(fs::path path, TraceInfo planned, bool overwrite)
     : state_(std::make_unique<State>()) {
   State& state = *state_;
@@ -324,8 +320,7 @@ TraceWriter::TraceWriter(fs::path path, TraceInfo planned, bool overwrite)
   state.file = hdf5::File::create(state.partial, schema::kAlignment);
   try {
     state.written.resize(state.info.layers.size() * state.info.heads.size());
-    for (std::uint32_t head = 0; head < state.info.heads.size(); ++head)
-      state.kv_slots.push_back(kv_slot(state.info, head));
+    state.kv_slots = kv_slots(state.info);
     state.lay_out();
     state.descriptor = state.file->descriptor();
   } catch (...) {

@@ -22,10 +22,6 @@ struct KeysAndValues {
   std::span<const float> value_norms = {};
 };
 
-/// Whether the rows of a recorded head come with the keys and values of its KV head: those of the
-/// first head that reads it do.
-bool brings_keys_and_values(const TraceInfo& info, std::uint32_t head_slot);
-
 /// The most bytes that a file will have, of `planned.tokens` tokens of up to 16 bytes of text each.
 std::uint64_t planned_file_bytes(const TraceInfo& planned);
 

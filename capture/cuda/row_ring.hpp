@@ -86,6 +86,7 @@ class RowRing : public std::enable_shared_from_this<RowRing<Device>> {
       copied_.wait();
       const std::uint64_t rows = plan().sampling.count(rows_);
       const std::uint64_t vectors = std::uint64_t{rows_.size()} * plan().head_size;
+      std::uint64_t kv_heads = 0;  // whose keys and values came so far
       for (std::uint32_t at = 0; at < plan().heads.size(); ++at) {
         StoredRows stored;
         stored.layer = layer_;
@@ -99,7 +100,7 @@ class RowRing : public std::enable_shared_from_this<RowRing<Device>> {
               is_worse(error, stored.row_sum_error))
             stored.row_sum_error = error;
         if (brings_keys_and_values(plan(), at)) {
-          const std::uint64_t first = kv_slot(plan(), at) * vectors;
+          const std::uint64_t first = kv_heads++ * vectors;
           const auto keys = floats(layout_.keys, first, vectors);
           const auto values = floats(layout_.values, first, vectors);
           if (plan().encoding == Encoding::factors) stored.shared.keys = keys;

@@ -53,7 +53,7 @@ struct Head {
 };
 
 Head head_of(const TraceInfo& info, std::uint32_t slot) {
-  const std::uint32_t kv = kv_slot(info, slot);
+  const std::uint32_t kv = kv_slots(info)[slot];
   Head head{numbers(slot), numbers(10 + kv), numbers(20 + kv), std::vector<float>(kTokens), {}};
   head.rows.resize(RowLayout::offset(kTokens));
   for (std::uint32_t first = 0; first < kTokens; first += 64) {
