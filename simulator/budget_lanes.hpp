@@ -25,7 +25,7 @@
 #include "simulator/cell_samples.hpp"
 #include "simulator/contenders.hpp"
 #include "simulator/kept_set.hpp"
-#include "simulator/lane_kernels.hpp"
+#include "simulator/kernels.hpp"
 #include "simulator/plan.hpp"
 #include "simulator/row_views.hpp"
 
@@ -45,7 +45,7 @@ class BudgetLanes {
 
   /// `cells` are numbers of cells of the plan that serve; the plan outlives the lanes.
   BudgetLanes(const ReplayPlan& plan, std::span<const std::size_t> cells,
-              const LaneKernels& kernels = *lane_kernels().front());
+              const LaneKernels& kernels = available_kernels().front()->lanes);
 
   /// Forgets everything.
   void start();

@@ -6,6 +6,7 @@ namespace kvreplay {
 
 CellSamples::CellSamples(const ReplayPlan& plan, const CellPlan& cell)
     : plan_(plan),
+      kernels_(&available_kernels().front()->needed),
       metrics_(plan),
       first_measured_(kvreplay::first_measured(plan, cell)),
       samples_(metrics_.no_samples()) {
@@ -36,13 +37,20 @@ void CellSamples::add_row(std::uint32_t i, const RowView& row, double visible_su
 void CellSamples::add_misses(std::uint32_t i, const RowView& row, const TokenBits& held) {
   for (std::size_t rule = 0; rule < row.needed.size(); ++rule) {
     if (row.needed_sizes[rule] == 0) continue;
-    const std::uint32_t missing = held.missing(row.needed[rule]);
+    const auto needed = row.needed[rule];
+    // What waits to be needed again has left: where there are no regrets it is not looked at.
+    const auto& waiting = plan_.regrets() ? regret_.waiting(rule) : held;
+    std::uint32_t missing = 0;
+    for (std::size_t first = 0; first < needed.size(); first += kMostWords) {
+      const auto here = kernels_->count_missing(needed.data() + first, held.words().data() + first,
+                                                waiting.words().data() + first,
+                                                std::min(kMostWords, needed.size() - first));
+      missing += here.tokens;
+      if (!plan_.regrets()) continue;
+      regret_.look(rule, i, needed, first, here.waited_for,
+                   [&](std::uint32_t delay) { samples_[metrics_.delay(rule)].add(delay); });
+    }
     add(Metrics::miss(rule), static_cast<double>(missing) / row.needed_sizes[rule]);
-    if (missing == 0 || !plan_.regrets()) continue;  // what was evicted is not visible
-    regret_.look(rule, i, row.needed[rule], [&](std::uint32_t delay) {
-      samples_[metrics_.regret(rule)].add(1);
-      samples_[metrics_.delay(rule)].add(delay);
-    });
   }
 }
 
@@ -99,8 +107,10 @@ void CellSamples::add_steps(std::span<const CacheStep> steps, std::uint32_t firs
 void CellSamples::finish() {
   if (!plan_.regrets()) return;
   for (std::size_t rule = 0; rule < plan_.needed.size(); ++rule) {
+    const auto times = samples_[metrics_.delay(rule)].count();  // one of each that was regretted
     auto& regret = samples_[metrics_.regret(rule)];
-    regret.add_zeros(regret_.evictions() - regret.count());
+    regret.add_zeros(regret_.evictions() - times);
+    if (times > 0) regret.add(1, static_cast<std::uint32_t>(times));
   }
 }
 

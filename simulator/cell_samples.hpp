@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "simulator/kept_set.hpp"
+#include "simulator/kernels.hpp"
 #include "simulator/metrics.hpp"
 #include "simulator/plan.hpp"
 #include "simulator/regret.hpp"
@@ -86,6 +87,7 @@ class CellSamples {
   void add_steps(std::span<const CacheStep> steps, std::uint32_t first, std::vector<Samples>& to);
 
   const ReplayPlan& plan_;
+  const NeededKernels* kernels_;
   Metrics metrics_;
   std::uint32_t first_measured_;
   Regret regret_;

@@ -1,11 +1,8 @@
-// The inner loops of BudgetLanes, for each vector width of this kind of machine. Every width adds
-// in the same order and rounds every product that is not exact: the results are the same to the
-// bit.
+// The inner loops of BudgetLanes; see simulator/kernels.hpp.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace kvreplay {
 
@@ -45,15 +42,6 @@ struct LaneKernels {
   /// The token of the lowest weight among those of one row of the tile that are held, of equals the
   /// first; `row` is its place in the tile's first group. At least one is held.
   std::size_t (*find_lowest)(const double* row, const std::uint64_t* held, std::size_t words);
-
-  const char* name;  ///< "AVX-512"
 };
-
-/// Those that this machine can run, the widest first; never empty.
-std::span<const LaneKernels* const> lane_kernels();
-
-extern const LaneKernels portable_lane_kernels;
-extern const LaneKernels avx2_lane_kernels;
-extern const LaneKernels avx512_lane_kernels;
 
 }  // namespace kvreplay

@@ -70,67 +70,6 @@ NeededRule parse_rule(std::string_view text) {
 
 constexpr std::size_t kWord = 64;
 
-std::span<const float> word_of(std::span<const float> row, std::size_t word) {
-  return row.subspan(kWord * word, std::min(kWord, row.size() - kWord * word));
-}
-
-/// Bits of the weights, at most 64, that are at least `least`.
-std::uint64_t at_least(std::span<const float> weights, float least) {
-  std::uint64_t bits = 0;
-  if (weights.size() < kWord) {
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      bits |= std::uint64_t{weights[i] >= least} << i;
-    }
-    return bits;
-  }
-  // First as bytes, which is vector code, then eight of them at once become bits.
-  std::array<std::uint8_t, kWord> in;
-  for (std::size_t i = 0; i < kWord; ++i) in[i] = weights[i] >= least ? 1 : 0;
-  for (std::size_t byte = 0; byte < 8; ++byte) {
-    std::uint64_t eight = 0;
-    std::memcpy(&eight, in.data() + 8 * byte, 8);
-    bits |= (eight * 0x0102040810204080U >> 56) << (8 * byte);
-  }
-  return bits;
-}
-
-void mark_at_least(std::span<const float> row, float least, std::span<std::uint64_t> words) {
-  std::fill(words.begin(), words.end(), 0);
-  for (std::size_t word = 0; kWord * word < row.size(); ++word) {
-    words[word] = at_least(word_of(row, word), least);
-  }
-}
-
-// Written as vectors: of such loops over arrays g++ 12 makes scalar code.
-using Floats [[gnu::vector_size(32)]] = float;
-constexpr std::size_t kLanes = 8;
-
-float largest_of(std::span<const float> row) {
-  Floats largest{};
-  std::size_t i = 0;
-  for (; i + kLanes <= row.size(); i += kLanes) {
-    Floats here;
-    std::memcpy(&here, row.data() + i, sizeof here);
-    largest = largest < here ? here : largest;
-  }
-  float most = 0;
-  for (; i < row.size(); ++i) most = std::max(most, row[i]);
-  for (std::size_t lane = 0; lane < kLanes; ++lane) most = std::max(most, largest[lane]);
-  return most;
-}
-
-/// Adds those of a word's weights that are at least `least` to eight sums.
-void add_at_least(std::span<const float> weights, float least, std::span<double, kLanes> sums) {
-  // In two loops, or g++ 12 makes scalar code of it.
-  std::array<float, kWord> large{};
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    large[i] = weights[i] >= least ? weights[i] : 0.0F;
-  }
-  for (std::size_t i = 0; i < kWord; i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) sums[lane] += double{large[i + lane]};
-  }
-}
-
 float above(float weight) {
   return std::nextafter(weight, std::numeric_limits<float>::infinity());
 }
@@ -232,10 +171,7 @@ std::vector<NeededRule> parse_needed(std::string_view text) {
 void NeededFinder::look(std::span<const float> row, double sum) {
   row_ = row;
   sum_ = sum;
-  largest_.resize((row.size() + kWord - 1) / kWord);
-  for (std::size_t word = 0; word < largest_.size(); ++word) {
-    largest_[word] = largest_of(word_of(row, word));
-  }
+  kernels_->largest_of_classes(row.data(), row.size(), largest_.data());
 }
 
 void NeededFinder::mark(const NeededRule& rule, std::span<std::uint64_t> words) {
@@ -244,93 +180,119 @@ void NeededFinder::mark(const NeededRule& rule, std::span<std::uint64_t> words) 
       const double cut = rule.fraction * *std::max_element(largest_.begin(), largest_.end());
       // The smallest float that is not below the cut, so that the comparison is exact in float.
       const auto least = static_cast<float>(cut);
-      return mark_at_least(row_, least < cut ? above(least) : least, words);
+      return mark_at_least(least < cut ? above(least) : least, words);
     }
     case NeededRule::Kind::top:
       return mark_top(rule.count, words);
     case NeededRule::Kind::mass:
       return mark_mass(rule.fraction, words);
     case NeededRule::Kind::mean:
-      return mark_at_least(row_, above(stored(encoding_, 1.0 / static_cast<double>(row_.size()))),
-                           words);
+      return mark_at_least(above(stored(encoding_, 1.0 / static_cast<double>(row_.size()))), words);
   }
 }
 
-void NeededFinder::mark_rank(Selection<float>::Rank rank, std::span<std::uint64_t> words) {
-  mark_at_least(row_, above(rank.weight), words);
-  for (std::size_t word = largest_.size(); rank.equals > 0;) {
-    --word;
-    for (auto equals = at_least(word_of(row_, word), rank.weight) & ~words[word];
-         equals != 0 && rank.equals > 0; --rank.equals) {
-      const std::uint64_t newest = std::bit_floor(equals);
-      words[word] |= newest;
-      equals ^= newest;
+void NeededFinder::mark_at_least(float least, std::span<std::uint64_t> words) const {
+  std::fill(words.begin() + static_cast<std::ptrdiff_t>(row_.size() / kWord), words.end(), 0);
+  kernels_->mark_at_least(row_.data(), row_.size(), least, words.data());
+}
+
+void NeededFinder::collect(std::span<const std::uint64_t> in, std::span<const std::uint64_t> out) {
+  some_.clear();
+  for (std::size_t word = 0; word < in.size(); ++word) {
+    for (auto bits = in[word] & ~out[word]; bits != 0; bits &= bits - 1) {
+      const std::size_t token = kWord * word + static_cast<std::size_t>(std::countr_zero(bits));
+      some_.push_back(key_of(row_[token], token));
     }
   }
 }
 
-void NeededFinder::collect(std::size_t word, std::uint64_t bits) {
-  for (; bits != 0; bits &= bits - 1) {
-    const std::size_t token = kWord * word + static_cast<std::size_t>(std::countr_zero(bits));
-    some_.push_back(key_of(row_[token], token));
-  }
-}
-
 void NeededFinder::mark_top(std::uint32_t count, std::span<std::uint64_t> words) {
-  count = static_cast<std::uint32_t>(std::min<std::size_t>(count, row_.size()));
-  if (count > largest_.size()) return mark_rank(selection_.kth_largest(row_, count), words);
-  // So many words hold a weight as large as this, so that no smaller one is among the largest.
-  scratch_ = largest_;
-  std::nth_element(scratch_.begin(), scratch_.begin() + (count - 1), scratch_.end(),
-                   std::greater<>());
-  const float least = scratch_[count - 1];
-  some_.clear();
-  for (std::size_t word = 0; word < largest_.size(); ++word) {
-    if (largest_[word] >= least) collect(word, at_least(word_of(row_, word), least));
+  if (count >= row_.size()) return mark_at_least(0, words);
+  float least = 0;
+  if (count <= largest_.size()) {
+    // So many classes hold a weight as large as this, so that no smaller one is among the largest.
+    scratch_.resize(count);
+    std::partial_sort_copy(largest_.begin(), largest_.end(), scratch_.begin(), scratch_.end(),
+                           std::greater<>());
+    least = scratch_.back();
+  } else {
+    least = selection_.kth_largest(row_, count).weight;
   }
+  mark_at_least(least, words);
+  none_.resize(words.size());
+  collect(words, none_);
+  if (some_.size() == count) return;
   std::nth_element(some_.begin(), some_.begin() + (count - 1), some_.end(), std::greater<>());
   std::fill(words.begin(), words.end(), 0);
   for (const Key key : std::span(some_).first(count)) mark_key(key, words);
 }
 
 void NeededFinder::mark_mass(double fraction, std::span<std::uint64_t> words) {
+  const double wanted = fraction * sum_ * (1 - Selection<float>::kSlack);
+  if (!(wanted > 0)) return mark_at_least(std::numeric_limits<float>::infinity(), words);
   auto known = std::find_if(crossings_.begin(), crossings_.end(),
                             [&](const auto& one) { return one.first == fraction; });
   if (known == crossings_.end()) known = crossings_.insert(known, {fraction, 0.0F});
-  const double wanted = fraction * sum_;
-  for (const float reach : {1.1F, 1.5F}) {
-    if (const auto smallest = mark_mass_near(known->second, reach, wanted, words)) {
-      known->second = *smallest;
-      return;
-    }
+  auto [low, high] = bracket(known->second, wanted);
+  near_.resize(words.size());
+  mark_at_least(low, near_);
+  mark_at_least(high, words);
+  double sure = kernels_->sum_at_least(row_.data(), row_.size(), high);
+  if (!(sure < wanted)) {  // as floats are added it was
+    std::fill(words.begin(), words.end(), 0);
+    sure = 0;
   }
-  const auto rank = selection_.reaching(row_, wanted);
-  known->second = rank.weight;
-  mark_rank(rank, words);
+  collect(near_, words);
+  const auto sum_of = [&] {
+    return std::accumulate(some_.begin(), some_.end(), sure,
+                           [](double sum, Key key) { return sum + weight_of(key); });
+  };
+  if (!(sum_of() >= wanted)) {
+    mark_at_least(0, near_);
+    collect(near_, words);
+  }
+  const std::size_t count = sum_of() >= wanted ? reaching(some_, wanted - sure) : some_.size();
+  some_.resize(count);
+  for (const Key key : some_) mark_key(key, words);
+  known->second = static_cast<float>(weight_of(*std::min_element(some_.begin(), some_.end())));
 }
 
-std::optional<float> NeededFinder::mark_mass_near(float crossing, float reach, double wanted,
-                                                  std::span<std::uint64_t> words) {
-  const float low = crossing / reach;
-  const float high = crossing * reach;
-  if (!(low > 0 && std::isfinite(high) && wanted > 0)) return std::nullopt;
-  std::fill(words.begin(), words.end(), 0);
-  some_.clear();
-  std::array<double, kLanes> sums{};
-  for (std::size_t word = 0; word < largest_.size(); ++word) {
-    const auto weights = word_of(row_, word);
-    add_at_least(weights, high, sums);
-    words[word] = at_least(weights, high);
-    collect(word, at_least(weights, low) & ~words[word]);
+NeededFinder::Bracket NeededFinder::bracket(float crossing, double wanted) const {
+  constexpr float kNear = 64;  // tokens between the two that are as well looked at by themselves
+  constexpr int kPasses = 8;   // if there are more then they are equal, or nearly so
+  // All weights below `low` together are not what may lack.
+  const double lacks = sum_ - wanted;
+  Bracket cuts{static_cast<float>(0.99 * lacks / static_cast<double>(row_.size())),
+               above(*std::max_element(largest_.begin(), largest_.end()))};
+  auto from_low = static_cast<float>(sum_);
+  float from_high = 0;
+  std::array<float, kCuts> cut;
+  std::array<float, kCuts> sums;
+  for (int pass = 0; pass < kPasses && from_low - from_high > kNear * cuts.low; ++pass) {
+    if (pass == 0 && crossing > cuts.low && crossing < cuts.high) {
+      cut = {crossing / 2, crossing / 1.1F, crossing * 1.1F, crossing * 2};
+    } else {
+      // The bits of floats that are not negative are in their order, and nearly logarithms.
+      const auto low = std::bit_cast<std::uint32_t>(cuts.low);
+      const auto step = (std::bit_cast<std::uint32_t>(cuts.high) - low) / std::uint32_t{kCuts + 1};
+      if (step == 0) break;
+      for (std::uint32_t at = 0; at < kCuts; ++at) {
+        cut[at] = std::bit_cast<float>(low + (at + 1) * step);
+      }
+    }
+    kernels_->sums_at_least(row_.data(), row_.size(), cut.data(), sums.data());
+    for (std::size_t at = 0; at < kCuts; ++at) {
+      if (cut[at] <= cuts.low || cut[at] >= cuts.high) continue;
+      if (sums[at] < static_cast<float>(wanted)) {
+        cuts.high = cut[at];
+        from_high = sums[at];
+      } else {
+        cuts.low = cut[at];
+        from_low = sums[at];
+      }
+    }
   }
-  const double sure = std::accumulate(sums.begin(), sums.end(), 0.0);
-  if (!(sure < wanted * (1 - 2 * Selection<float>::kSlack))) return std::nullopt;
-  const double near = std::accumulate(some_.begin(), some_.end(), 0.0,
-                                      [](double sum, Key key) { return sum + weight_of(key); });
-  if (!(sure + near > wanted)) return std::nullopt;
-  some_.resize(reaching(some_, wanted * (1 - Selection<float>::kSlack) - sure));
-  for (const Key key : some_) mark_key(key, words);
-  return static_cast<float>(weight_of(*std::min_element(some_.begin(), some_.end())));
+  return cuts;
 }
 
 }  // namespace kvreplay

@@ -1,6 +1,7 @@
 // Which tokens a row needs: the sets whose absence counts as a miss.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "policies/selection.hpp"
+#include "simulator/kernels.hpp"
 #include "traces/trace.hpp"
 
 namespace kvreplay {
@@ -39,7 +41,9 @@ std::vector<NeededRule> parse_needed(std::string_view text);
 class NeededFinder {
  public:
   /// `encoding`: how the weights were stored.
-  explicit NeededFinder(Encoding encoding) : encoding_(encoding) {}
+  explicit NeededFinder(Encoding encoding,
+                        const NeededKernels& kernels = available_kernels().front()->needed)
+      : encoding_(encoding), kernels_(&kernels) {}
 
   /// Forgets the rows so far: another head follows.
   void start() { crossings_.clear(); }
@@ -53,20 +57,29 @@ class NeededFinder {
   /// A weight and its token in one number: of these the largest are needed first, of equals the
   /// newest.
   using Key = std::uint64_t;
+  /// All weights that are at least `least`.
+  void mark_at_least(float least, std::span<std::uint64_t> words) const;
   void mark_top(std::uint32_t count, std::span<std::uint64_t> words);
   void mark_mass(double fraction, std::span<std::uint64_t> words);
-  /// The smallest weight of the set, where that is within a factor of `reach` of `crossing`.
-  std::optional<float> mark_mass_near(float crossing, float reach, double wanted,
-                                      std::span<std::uint64_t> words);
-  /// Of many weights, the equals of `rank` and all above.
-  void mark_rank(Selection<float>::Rank rank, std::span<std::uint64_t> words);
-  void collect(std::size_t word, std::uint64_t bits);
+  /// Of the weights that are at least `low` the sum reaches what is wanted, of those that are at
+  /// least `high` it does not, as near as floats are added.
+  struct Bracket {
+    float low;
+    float high;
+  };
+  /// Few tokens lie between its ends. Looks near `crossing` first, where that is not 0.
+  Bracket bracket(float crossing, double wanted) const;
+  /// The tokens of one set that are not in another.
+  void collect(std::span<const std::uint64_t> in, std::span<const std::uint64_t> out);
 
   Encoding encoding_;
+  const NeededKernels* kernels_;
   std::span<const float> row_;
   double sum_ = 0;
-  std::vector<float> largest_;  // of every 64 tokens of the row
+  std::array<float, kClasses> largest_{};  // of the row
   std::vector<float> scratch_;
+  std::vector<std::uint64_t> near_;  // tokens that may be the last of a mass
+  std::vector<std::uint64_t> none_;
   std::vector<Key> some_;                            // that are looked into
   std::vector<std::pair<double, float>> crossings_;  // by fraction: the last row's smallest needed
   Selection<float> selection_;

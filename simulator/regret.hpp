@@ -27,13 +27,18 @@ class Regret {
     ++evictions_;
   }
 
+  /// Evicted, and not needed since by that rule.
+  const TokenBits& waiting(std::size_t rule) const { return waiting_[rule]; }
+
   /// Calls regretted(delay) for each token that row `step` is the first to need since it left.
-  /// `needed`: the row's needed set by one rule.
+  /// `needed`: the row's needed set by one rule; such tokens lie in the words of which bits are set
+  /// in `words`, the lowest being word `first`.
   template <class Regretted>
   void look(std::size_t rule, std::uint32_t step, std::span<const std::uint64_t> needed,
-            Regretted regretted) {
+            std::size_t first, std::uint64_t words, Regretted regretted) {
     TokenBits& waiting = waiting_[rule];
-    for (std::size_t word = 0; word < needed.size(); ++word) {
+    for (; words != 0; words &= words - 1) {
+      const std::size_t word = first + static_cast<std::size_t>(std::countr_zero(words));
       for (auto bits = needed[word] & waiting.words()[word]; bits != 0; bits &= bits - 1) {
         const auto token = static_cast<std::uint32_t>(64 * word) +
                            static_cast<std::uint32_t>(std::countr_zero(bits));

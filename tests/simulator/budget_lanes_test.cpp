@@ -46,7 +46,7 @@ void compare_with_cells(const RowSource& rows, const ReplayRequest& request,
                         std::uint32_t rows_at_once = 20) {
   const auto plan = plan_replay(rows.info(), "t", request);
   for (const auto& cell : plan.cells) REQUIRE(BudgetLanes::serve(plan, cell));
-  const auto steps = lane_steps(rows, plan, 0, *lane_kernels().front(), rows_at_once);
+  const auto steps = lane_steps(rows, plan, 0, available_kernels().front()->lanes, rows_at_once);
   for (std::size_t cell = 0; cell < plan.cells.size(); ++cell) {
     INFO(full_name(plan.cells[cell])
          << " at " << plan.cells[cell].budget.budget.tokens << " of " << plan.tokens);
@@ -138,11 +138,11 @@ TEST_CASE("every width of vectors gives the same to the bit") {
   const int n = GENERATE(7, 64, 203);
   const auto rows = in_memory(random_layers(1, 1, n, kind, 65), 1);
   const auto plan = plan_replay(rows.info(), "t", request_for(policies, budgets_of(n)));
-  REQUIRE(lane_kernels().back() == &portable_lane_kernels);
-  const auto widest = lane_steps(rows, plan, 0, *lane_kernels().front());
-  for (const LaneKernels* kernels : lane_kernels()) {
-    INFO(kernels->name);
-    const auto steps = lane_steps(rows, plan, 0, *kernels);
+  REQUIRE(available_kernels().back() == &portable_kernels);
+  const auto widest = lane_steps(rows, plan, 0, available_kernels().front()->lanes);
+  for (const Kernels* width : available_kernels()) {
+    INFO(width->name);
+    const auto steps = lane_steps(rows, plan, 0, width->lanes);
     for (std::size_t cell = 0; cell < steps.size(); ++cell) {
       for (std::size_t i = 0; i < steps[cell].size(); ++i) {
         REQUIRE(steps[cell][i].kept == widest[cell][i].kept);

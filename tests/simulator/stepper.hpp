@@ -112,7 +112,8 @@ inline std::string sets_of_cells(const RowSource& rows, const ReplayPlan& plan) 
 /// them at a time.
 inline std::vector<std::vector<Step>> lane_steps(
     const RowSource& source, const ReplayPlan& plan, std::size_t unit = 0,
-    const LaneKernels& kernels = *lane_kernels().front(), std::uint32_t rows_at_once = 20) {
+    const LaneKernels& kernels = available_kernels().front()->lanes,
+    std::uint32_t rows_at_once = 20) {
   std::vector<std::size_t> cells(plan.cells.size());
   for (std::size_t cell = 0; cell < cells.size(); ++cell) cells[cell] = cell;
   BudgetLanes lanes(plan, cells, kernels);

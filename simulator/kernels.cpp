@@ -1,10 +1,10 @@
-#include "simulator/lane_kernels.hpp"
+#include "simulator/kernels.hpp"
 
 #include <array>
 
 namespace kvreplay {
 
-std::span<const LaneKernels* const> lane_kernels() {
+std::span<const Kernels* const> available_kernels() {
 #if defined(__x86_64__)
   // What -march=x86-64-v3 and -v4 may use, by features: clang does not know the levels by name.
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -12,10 +12,10 @@ std::span<const LaneKernels* const> lane_kernels() {
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl");
-  static const std::array all = {&avx512_lane_kernels, &avx2_lane_kernels, &portable_lane_kernels};
+  static const std::array all = {&avx512_kernels, &avx2_kernels, &portable_kernels};
   return std::span(all).subspan(v4 ? 0 : v3 ? 1 : 2);
 #else
-  static const std::array all = {&portable_lane_kernels};
+  static const std::array all = {&portable_kernels};
   return all;
 #endif
 }

@@ -1,0 +1,52 @@
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include "simulator/kernels.hpp"
+
+namespace kvreplay {
+namespace {
+
+constexpr std::uint32_t kWidth = 4;
+using Vector = __m256d;
+Vector widened(const float* numbers) {
+  return _mm256_cvtps_pd(_mm_loadu_ps(numbers));
+}
+std::uint32_t where_below(Vector a, Vector b) {
+  return static_cast<std::uint32_t>(_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_LT_OQ)));
+}
+Vector fused(Vector a, Vector b, Vector c) {
+  return _mm256_fmadd_pd(a, b, c);
+}
+#include "simulator/lane_kernels.inl"
+
+using Floats = __m256;
+Floats loaded(const float* numbers) {
+  return _mm256_loadu_ps(numbers);
+}
+std::uint32_t where_at_least(Floats a, Floats b) {
+  return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GE_OQ)));
+}
+/// Word by word: the machine counts the bits of one at a time.
+Missing count_missing(const std::uint64_t* needed, const std::uint64_t* held,
+                      const std::uint64_t* waiting, std::size_t words) {
+  int count = 0;
+  std::uint64_t waited_for = 0;
+  for (std::size_t word = 0; word < words; ++word) {
+    count += __builtin_popcountll(needed[word] & ~held[word]);
+    waited_for |= std::uint64_t{(needed[word] & waiting[word]) != 0} << word;
+  }
+  return {static_cast<std::uint32_t>(count), waited_for};
+}
+#include "simulator/needed_kernels.inl"
+
+}  // namespace
+
+const Kernels avx2_kernels = {
+    {&load_row, &add_changed, &add_rows, &add_and_find, &find_lowest},
+    {&largest_of_classes, &mark_at_least, &sum_at_least, &sums_at_least, &count_missing},
+    "AVX2"};
+
+}  // namespace kvreplay
+
+#endif
