@@ -8,8 +8,17 @@
 namespace kvreplay {
 namespace {
 
-// A stack holds all tokens up to its largest budget, whatever the number of budgets.
 constexpr std::size_t kFewestOfStack = 8;
+constexpr std::size_t kMostLanes = 64;
+constexpr std::size_t kTokensPerLane = 32;  // what a stack of them takes for a row, one lane does
+
+/// A stack goes through all tokens up to its largest budget one by one, whatever the number of
+/// budgets: so many lanes, or cells by themselves, are as fast.
+bool stack_is_faster(const ReplayPlan& plan, const std::vector<std::size_t>& cells) {
+  if (cells.size() < kFewestOfStack) return false;
+  return !BudgetLanes::serve(plan, plan.cells[cells.front()]) ||
+         cells.size() >= std::min(kMostLanes, plan.tokens / kTokensPerLane);
+}
 
 }  // namespace
 
@@ -32,9 +41,9 @@ JointCells joint_cells(const ReplayPlan& plan) {
     }
   }
   for (const auto& stack : joint.stacks) {
-    if (stack.size() < kFewestOfStack) left.insert(left.end(), stack.begin(), stack.end());
+    if (!stack_is_faster(plan, stack)) left.insert(left.end(), stack.begin(), stack.end());
   }
-  std::erase_if(joint.stacks, [](const auto& stack) { return stack.size() < kFewestOfStack; });
+  std::erase_if(joint.stacks, [&](const auto& stack) { return !stack_is_faster(plan, stack); });
   std::sort(left.begin(), left.end());
   for (const std::size_t cell : left) {
     (BudgetLanes::serve(plan, plan.cells[cell]) ? joint.lanes : joint.single).push_back(cell);
