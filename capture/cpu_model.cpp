@@ -143,12 +143,21 @@ void CpuModel::forward(std::span<const std::uint32_t> ids, const RunControl& con
 
 void CpuModel::embed(std::span<const std::uint32_t> ids) {
   const Eigen::Index size = config_.embedding;
-  const auto row = [size](const Matrix& table, std::uint64_t i) {
-    return ConstVector(table.data + i * table.in, size);
+  const auto row = [](const Matrix& table, std::uint64_t i) {
+    return ConstVector(table.data + i * table.in, table.in);
   };
-  for_each_token(static_cast<std::uint32_t>(ids.size()), [&](std::uint32_t token) {
+  const auto tokens = static_cast<std::uint32_t>(ids.size());
+  const bool projected = config_.projected_from > 0;
+  const Activations looked_up{projected ? normed_.data() : hidden_.data(), config_.token_size()};
+  for_each_token(tokens, [&](std::uint32_t token) {
+    Vector(looked_up.data + token * looked_up.stride, config_.token_size()) =
+        row(weights_.embedding, ids[token]);
+  });
+  if (projected)
+    multiply(weights_.project_in, looked_up, tokens, {hidden_.data(), config_.embedding},
+             Store::assign);
+  for_each_token(tokens, [&](std::uint32_t token) {
     Vector out(hidden_.data() + std::uint64_t{token} * config_.embedding, size);
-    out = row(weights_.embedding, ids[token]);
     if (config_.structure.scaled_embedding) out *= embedding_scale(config_);
     if (config_.structure.positions == Positions::learned)
       out += row(weights_.positions, position_ + token);
@@ -157,29 +166,35 @@ void CpuModel::embed(std::span<const std::uint32_t> ids) {
 
 void CpuModel::run_layer(std::uint32_t index, std::uint32_t tokens) {
   const LayerTensors& layer = weights_.layers[index];
-  const Activations normed{normed_.data(), config_.embedding};
+  const bool behind = config_.structure.norms_behind;
+  float* const hidden = hidden_.data();
+  float* const normed = normed_.data();
+  const Activations in{behind ? hidden : normed, config_.embedding};
   const Activations qkv{qkv_.data(), config_.qkv_size()};
 
-  normalise(hidden_.data(), tokens, layer.attention_norm);
-  multiply(layer.qkv.weight, normed, tokens, qkv, Store::assign);
+  if (!behind) normalise(hidden, tokens, layer.attention_norm, normed);
+  multiply(layer.qkv.weight, in, tokens, qkv, Store::assign);
   add_bias(layer.qkv, tokens, qkv);
   place_queries_and_keys(index, tokens);
   attend_all(index, tokens);
 
   // Both parts of a parallel residual see what the layer was given.
   const bool parallel = config_.structure.parallel_residual;
-  if (parallel) normalise(hidden_.data(), tokens, layer.feed_forward_norm);
+  if (parallel) normalise(hidden, tokens, layer.feed_forward_norm, normed);
   add_to_hidden(layer.attention_out, {mixed_.data(), layer.attention_out.weight.in},
                 layer.post_attention_norm, tokens);
-  if (!parallel) normalise(hidden_.data(), tokens, layer.feed_forward_norm);
-  feed_forward(layer, tokens);
+  if (behind)
+    normalise(hidden, tokens, layer.attention_norm, hidden);
+  else if (!parallel)
+    normalise(hidden, tokens, layer.feed_forward_norm, normed);
+  feed_forward(layer, in, tokens);
+  if (behind) normalise(hidden, tokens, layer.feed_forward_norm, hidden);
 }
 
-/// From normed_ on.
-void CpuModel::feed_forward(const LayerTensors& layer, std::uint32_t tokens) {
+void CpuModel::feed_forward(const LayerTensors& layer, Activations in, std::uint32_t tokens) {
   const Activations gated{gated_.data(), config_.inner_size()};
   const Eigen::Index size = config_.feed_forward;
-  multiply(layer.up.weight, {normed_.data(), config_.embedding}, tokens, gated, Store::assign);
+  multiply(layer.up.weight, in, tokens, gated, Store::assign);
   add_bias(layer.up, tokens, gated);
   for_each_token(tokens, [&](std::uint32_t token) {  // into the gate's place
     Vector inner(gated.data + token * gated.stride, size);
@@ -200,7 +215,7 @@ void CpuModel::add_to_hidden(const LinearTensors& linear, Activations x, const N
   const Activations normed{normed_.data(), config_.embedding};
   multiply(linear.weight, x, tokens, normed, Store::assign);
   add_bias(linear, tokens, normed);
-  normalise(normed_.data(), tokens, norm);
+  normalise(normed.data, tokens, norm, normed.data);
   const Eigen::Index size = config_.embedding;
   for_each_token(tokens, [&](std::uint32_t token) {
     Vector(hidden.data + token * hidden.stride, size) +=
@@ -208,12 +223,13 @@ void CpuModel::add_to_hidden(const LinearTensors& linear, Activations x, const N
   });
 }
 
-void CpuModel::normalise(const float* from, std::uint32_t tokens, const NormTensors& norm) {
+void CpuModel::normalise(const float* from, std::uint32_t tokens, const NormTensors& norm,
+                         float* to) {
   const Eigen::Index size = config_.embedding;
   for_each_token(tokens, [&](std::uint32_t token) {
     const std::uint64_t at = std::uint64_t{token} * config_.embedding;
     normalise_one(config_.structure.norm, norm, config_.epsilon, ConstVector(from + at, size),
-                  Vector(normed_.data() + at, size));
+                  Vector(to + at, size));
   });
 }
 
@@ -288,10 +304,17 @@ void CpuModel::attend_all(std::uint32_t layer, std::uint32_t tokens) {
 void CpuModel::logits(std::uint32_t first, std::uint32_t count, std::span<float> out) {
   check_logits(config_, first, count, last_tokens_, out.size());
   arena_.execute([&] {
-    normalise(hidden_.data() + std::uint64_t{first} * config_.embedding, count,
-              weights_.output_norm);
-    multiply(weights_.head, {normed_.data(), config_.embedding}, count,
-             {out.data(), config_.vocabulary}, Store::assign);
+    Activations last{hidden_.data() + std::uint64_t{first} * config_.embedding, config_.embedding};
+    if (config_.structure.output_norm) {
+      normalise(last.data, count, weights_.output_norm, normed_.data());
+      last.data = normed_.data();
+    }
+    if (config_.projected_from > 0) {  // to where no queries are by now
+      const Activations projected{qkv_.data(), config_.token_size()};
+      multiply(weights_.project_out, last, count, projected, Store::assign);
+      last = projected;
+    }
+    multiply(weights_.head, last, count, {out.data(), config_.vocabulary}, Store::assign);
   });
   cap_logits(config_, out);
 }

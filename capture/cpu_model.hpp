@@ -42,14 +42,14 @@ class CpuModel final : public Model {
 
   void embed(std::span<const std::uint32_t> ids);
   void run_layer(std::uint32_t index, std::uint32_t tokens);
-  void feed_forward(const LayerTensors& layer, std::uint32_t tokens);
+  void feed_forward(const LayerTensors& layer, Activations in, std::uint32_t tokens);
   /// hidden += what the layer's part gives of `x`, normalised first where the layer has `norm`.
   void add_to_hidden(const LinearTensors& linear, Activations x, const NormTensors& norm,
                      std::uint32_t tokens);
   void place_queries_and_keys(std::uint32_t layer, std::uint32_t tokens);
   void attend_all(std::uint32_t layer, std::uint32_t tokens);
-  /// Tokens [embedding] from `from` into normed_; they may be the same.
-  void normalise(const float* from, std::uint32_t tokens, const NormTensors& norm);
+  /// Tokens [embedding] from `from` to `to`; they may be the same.
+  void normalise(const float* from, std::uint32_t tokens, const NormTensors& norm, float* to);
   float* keys(std::uint32_t layer, std::uint32_t kv_head) const;
   float* values(std::uint32_t layer, std::uint32_t kv_head) const;
 

@@ -129,7 +129,7 @@ void measure_attention(const ModelConfig& config, const CpuOptions& options, std
 
 /// A model is nothing without this tensor; where it is damaged, loading would say so too.
 const StoredTensor& sample_tensor(const TensorSource& source, const ModelConfig& config) {
-  const std::uint64_t dims[] = {config.embedding, config.vocabulary};
+  const std::uint64_t dims[] = {config.token_size(), config.vocabulary};
   return source.tensor("token_embd.weight", dims);
 }
 
@@ -221,7 +221,7 @@ double capture_seconds(const MachineSpeed& speed, const TensorSource& source,
   const auto entries = [](RowRange rows) { return static_cast<double>(rows.values()); };
   const RowRange prompt{0, planned.prompt_tokens};
   const RowRange decoded{planned.prompt_tokens, planned.tokens};
-  const double head_weights = 1.0 * config.vocabulary * config.embedding;
+  const double head_weights = 1.0 * config.vocabulary * config.token_size();
 
   double file_bytes = 0;
   for (const StoredTensor& tensor : source.tensors())

@@ -32,6 +32,13 @@ void read_sizes(const JsonFacts& facts, ModelConfig& config) {
   config.feed_forward =
       facts.find_count({"intermediate_size", "ffn_dim", "n_inner"}).value_or(4 * config.embedding);
   config.vocabulary = facts.count({"vocab_size"});
+  const auto token_size = facts.find_count({"word_embed_proj_dim"});
+  const std::uint32_t most = std::min(config.embedding, config.qkv_size());
+  if (token_size.value_or(0) > most)
+    facts.refuse("word_embed_proj_dim is " + std::to_string(*token_size) +
+                 " where the layers hold " + std::to_string(most) +
+                 " values of a token; larger ones are not supported");
+  if (token_size && *token_size < config.embedding) config.projected_from = *token_size;
   config.context = facts.count({"max_position_embeddings", "n_positions"});
 }
 
@@ -57,25 +64,22 @@ void read_structure(const JsonFacts& facts, Structure& structure) {
     structure.qkv_bias = structure.output_bias = *biased;
   if (const auto biased = facts.find_bool({"enable_bias"}))
     structure.qkv_bias = structure.output_bias = structure.feed_forward_bias = *biased;
+  structure.norms_behind = !facts.find_bool({"do_layer_norm_before"}).value_or(true);
+  structure.output_norm =
+      !structure.norms_behind && !facts.find_bool({"_remove_final_layer_norm"}).value_or(false);
   structure.parallel_residual =
       facts.find_bool({"use_parallel_residual"}).value_or(structure.parallel_residual);
 }
 
 /// Settings that change what is computed and that this runtime does not follow.
-void refuse_unsupported(const JsonFacts& facts, const ModelConfig& config) {
+void refuse_unsupported(const JsonFacts& facts) {
   for (const auto& [name, neutral] : {std::pair("mlp_bias", false),
                                       {"add_cross_attention", false},
-                                      {"do_layer_norm_before", true},
                                       {"layer_norm_elementwise_affine", true},
-                                      {"_remove_final_layer_norm", false},
                                       {"use_bidirectional_attention", false}})
     if (facts.find_bool({name}).value_or(neutral) != neutral)
       facts.refuse(facts.key(name) + " is " + (neutral ? "false" : "true") +
                    ", which is not supported");
-  if (const auto width = facts.find_count({"word_embed_proj_dim"});
-      width && *width != config.embedding)
-    facts.refuse("word_embed_proj_dim is " + std::to_string(*width) + " but hidden_size is " +
-                 std::to_string(config.embedding) + "; projected embeddings are not supported");
   if (const auto quantised = facts.find_facts({"quantization_config"}))
     facts.refuse("the weights are quantised (" +
                  in_quotes(quantised->find_text({"quant_method"}).value_or("quantization_config")) +
@@ -175,7 +179,7 @@ ModelConfig read_hugging_face_config(const JsonFacts& facts, const Architecture&
   config.structure = architecture.structure;
   read_sizes(facts, config);
   read_structure(facts, config.structure);
-  refuse_unsupported(facts, config);
+  refuse_unsupported(facts);
   config.tied = facts.find_bool({"tie_word_embeddings"}).value_or(architecture.tied);
   config.epsilon =
       facts.find_positive({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"}).value_or(1e-5);

@@ -46,6 +46,8 @@ struct Structure {
   bool feed_forward_bias = false;
   bool qk_norm = false;           ///< each head of Q and K is normalised before it is rotated
   bool post_norms = false;        ///< what attention and feed-forward give is normalised too
+  bool norms_behind = false;      ///< norms come behind the sums: hidden = norm(hidden + part)
+  bool output_norm = true;        ///< the last layer's output is normalised
   bool scaled_embedding = false;  ///< by sqrt(embedding)
 };
 
@@ -55,6 +57,7 @@ struct ModelConfig {
   Structure structure;
   std::uint32_t layers = 0;
   std::uint32_t embedding = 0;
+  std::uint32_t projected_from = 0;  ///< size of tokens' vectors, if they are projected; 0: not
   std::uint32_t heads = 0;
   std::uint32_t kv_heads = 0;
   std::uint32_t head_size = 0;
@@ -68,6 +71,8 @@ struct ModelConfig {
   std::optional<RopeConfig> window_rope;  ///< of layers with a window, where it is another
   std::vector<LayerAttention> attention;  ///< of each layer
 
+  /// Values of a row of the embedding, and of the head.
+  std::uint32_t token_size() const { return projected_from > 0 ? projected_from : embedding; }
   std::uint32_t group_size() const { return heads / kv_heads; }
   /// Values of Q, K and V of one token.
   std::uint32_t qkv_size() const { return (heads + 2 * kv_heads) * head_size; }

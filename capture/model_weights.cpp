@@ -190,11 +190,16 @@ ModelWeights::ModelWeights(const TensorSource& source, const ModelConfig& config
     }
     layers.push_back(layer);
   }
-  output_norm = loader.norm("output_norm");
-  embedding = loader.matrix({{"token_embd", config.vocabulary}}, e);
+  if (structure.output_norm) output_norm = loader.norm("output_norm");
+  const std::uint32_t token_size = config.token_size();
+  embedding = loader.matrix({{"token_embd", config.vocabulary}}, token_size);
+  if (config.projected_from > 0) {
+    project_in = loader.matrix({{"project_in", e}}, token_size);
+    project_out = loader.matrix({{"project_out", token_size}}, e);
+  }
   if (structure.positions == Positions::learned)
     positions = loader.matrix({{"position_embd", config.context}}, e);
-  head = config.tied ? embedding : loader.matrix({{"output", config.vocabulary}}, e);
+  head = config.tied ? embedding : loader.matrix({{"output", config.vocabulary}}, token_size);
   loader.refuse_unused();
   loader.run();
 }
@@ -221,7 +226,9 @@ ModelTensors ModelWeights::copied_to(const float* start) const {
     move(layer.query_norm);
     move(layer.key_norm);
   }
-  for (Matrix* matrix : {&copy.embedding, &copy.positions, &copy.head}) move(matrix->data);
+  for (Matrix* matrix :
+       {&copy.embedding, &copy.project_in, &copy.project_out, &copy.positions, &copy.head})
+    move(matrix->data);
   move_norm(copy.output_norm);
   return copy;
 }

@@ -37,10 +37,12 @@ struct LayerTensors {
 
 struct ModelTensors {
   std::vector<LayerTensors> layers;
-  Matrix embedding;         ///< [vocabulary, embedding]
+  Matrix embedding;         ///< [vocabulary, token_size()]
+  Matrix project_in;        ///< [embedding, token_size()], where they differ, as project_out
+  Matrix project_out;       ///< [token_size(), embedding]
   Matrix positions;         ///< [context, embedding], of Positions::learned only
   Matrix head;              ///< the embedding where tied
-  NormTensors output_norm;  ///< [embedding]
+  NormTensors output_norm;  ///< [embedding], of Structure::output_norm only
 };
 
 class ModelWeights : public ModelTensors {

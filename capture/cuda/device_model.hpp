@@ -99,10 +99,19 @@ class DeviceModel final : public Model {
     check_logits(config_, first, count, last_tokens_, out.size());
     for (std::uint32_t done = 0; done < count; done += kLogitsTokens) {
       const std::uint32_t tokens = std::min(kLogitsTokens, count - done);
-      normalise(hidden_.data() + std::uint64_t{first + done} * config_.embedding, tokens,
-                tensors_.output_norm);
-      device_->multiply(tensors_.head, {normed_.data(), config_.embedding}, tokens,
-                        {logits_.data(), config_.vocabulary}, Store::assign);
+      Activations last{hidden_.data() + std::uint64_t{first + done} * config_.embedding,
+                       config_.embedding};
+      if (config_.structure.output_norm) {
+        normalise(last.data, tokens, tensors_.output_norm, normed_.data());
+        last.data = normed_.data();
+      }
+      if (config_.projected_from > 0) {  // to where no queries are by now
+        const Activations projected{qkv_.data(), config_.token_size()};
+        device_->multiply(tensors_.project_out, last, tokens, projected, Store::assign);
+        last = projected;
+      }
+      device_->multiply(tensors_.head, last, tokens, {logits_.data(), config_.vocabulary},
+                        Store::assign);
       const auto part = out.subspan(std::uint64_t{done} * config_.vocabulary,
                                     std::uint64_t{tokens} * config_.vocabulary);
       device_
@@ -179,13 +188,17 @@ class DeviceModel final : public Model {
     device_->upload(ids_.data(), std::as_bytes(ids));
     Gather gather;
     gather.from = tensors_.embedding.data;
-    gather.head_stride = config_.embedding;
+    gather.head_stride = config_.token_size();
     gather.heads = ids_.data();
     gather.chosen = static_cast<std::uint32_t>(ids.size());
     gather.rows = 1;
-    gather.size = config_.embedding;
-    gather.to = hidden_.data();
+    gather.size = config_.token_size();
+    const bool projected = config_.projected_from > 0;
+    gather.to = projected ? normed_.data() : hidden_.data();
     device_->launch(gather);
+    if (projected)
+      device_->multiply(tensors_.project_in, {normed_.data(), gather.size}, gather.chosen,
+                        {hidden_.data(), config_.embedding}, Store::assign);
     const Structure& structure = config_.structure;
     const bool learned = structure.positions == Positions::learned;
     if (!structure.scaled_embedding && !learned) return;
@@ -197,11 +210,14 @@ class DeviceModel final : public Model {
 
   void run_layer(std::uint32_t index, std::uint32_t tokens) {
     const LayerTensors& layer = tensors_.layers[index];
-    const Activations normed{normed_.data(), config_.embedding};
+    const bool behind = config_.structure.norms_behind;
+    float* const hidden = hidden_.data();
+    float* const normed = normed_.data();
+    const Activations in{behind ? hidden : normed, config_.embedding};
     const Activations qkv{qkv_.data(), config_.qkv_size()};
 
-    normalise(hidden_.data(), tokens, layer.attention_norm);
-    device_->multiply(layer.qkv.weight, normed, tokens, qkv, Store::assign);
+    if (!behind) normalise(hidden, tokens, layer.attention_norm, normed);
+    device_->multiply(layer.qkv.weight, in, tokens, qkv, Store::assign);
     add_bias(layer.qkv, tokens, qkv);
     place_queries_and_keys(index, tokens);
     const AttendedRows attended = attend(index, tokens);
@@ -209,18 +225,20 @@ class DeviceModel final : public Model {
 
     // Both parts of a parallel residual see what the layer was given.
     const bool parallel = config_.structure.parallel_residual;
-    if (parallel) normalise(hidden_.data(), tokens, layer.feed_forward_norm);
+    if (parallel) normalise(hidden, tokens, layer.feed_forward_norm, normed);
     add_to_hidden(layer.attention_out, {mixed_.data(), layer.attention_out.weight.in},
                   layer.post_attention_norm, tokens);
-    if (!parallel) normalise(hidden_.data(), tokens, layer.feed_forward_norm);
-    feed_forward(layer, tokens);
+    if (behind)
+      normalise(hidden, tokens, layer.attention_norm, hidden);
+    else if (!parallel)
+      normalise(hidden, tokens, layer.feed_forward_norm, normed);
+    feed_forward(layer, in, tokens);
+    if (behind) normalise(hidden, tokens, layer.feed_forward_norm, hidden);
   }
 
-  /// From normed_ on.
-  void feed_forward(const LayerTensors& layer, std::uint32_t tokens) {
+  void feed_forward(const LayerTensors& layer, Activations in, std::uint32_t tokens) {
     const Activations gated{gated_.data(), config_.inner_size()};
-    device_->multiply(layer.up.weight, {normed_.data(), config_.embedding}, tokens, gated,
-                      Store::assign);
+    device_->multiply(layer.up.weight, in, tokens, gated, Store::assign);
     add_bias(layer.up, tokens, gated);
     Activate inner;
     inner.activation = config_.structure.activation;
@@ -244,7 +262,7 @@ class DeviceModel final : public Model {
     const Activations normed{normed_.data(), config_.embedding};
     device_->multiply(linear.weight, x, tokens, normed, Store::assign);
     add_bias(linear, tokens, normed);
-    normalise(normed_.data(), tokens, norm);
+    normalise(normed.data, tokens, norm, normed.data);
     add_rows(hidden, config_.embedding, tokens, normed_.data(), config_.embedding);
   }
 
@@ -265,11 +283,11 @@ class DeviceModel final : public Model {
     device_->launch(add);
   }
 
-  /// Tokens [embedding] from `from` into normed_; they may be the same.
-  void normalise(const float* from, std::uint32_t tokens, const NormTensors& tensors) {
+  /// Tokens [embedding] from `from` to `to`; they may be the same.
+  void normalise(const float* from, std::uint32_t tokens, const NormTensors& tensors, float* to) {
     const auto launch = [&](auto norm) {
       norm.from = from;
-      norm.to = normed_.data();
+      norm.to = to;
       norm.gain = tensors.gain;
       norm.tokens = tokens;
       norm.size = config_.embedding;

@@ -113,6 +113,13 @@ TEST_CASE("a folder's facts: layers, windows, scales, rope") {
   CHECK(config("llama_linear").rope.pairs == RopePairs::halves);
   CHECK(config("gpt_neox").rope.dimensions == 4);
   CHECK(config("gpt2").rope.dimensions == 0);
+  CHECK(config("opt").token_size() == 24);
+  CHECK(config("opt").structure.output_norm);
+  CHECK(!config("opt").structure.norms_behind);
+  CHECK(!config("opt", R"({"_remove_final_layer_norm":true})").structure.output_norm);
+  CHECK(config("opt_350m").token_size() == 12);
+  CHECK(!config("opt_350m").structure.output_norm);
+  CHECK(config("opt_350m").structure.norms_behind);
   CHECK(config("gpt2").feed_forward == 96);
   CHECK(config("gpt2_scaled").attention[1].scale == Approx(config("gpt2").attention[1].scale / 2));
 
@@ -170,9 +177,12 @@ TEST_CASE("a configuration that cannot be followed is refused by its key") {
              Contains("no list of 2 kinds"));
   CHECK_THAT(refusal(R"({"layer_types":["full_attention","chunked_attention"]})", "qwen2"),
              Contains("layer_types[1] is neither"));
-  CHECK_THAT(refusal(R"({"do_layer_norm_before":false})", "opt"), Contains("do_layer_norm_before"));
+  CHECK_THAT(refusal(R"({"word_embed_proj_dim":25})", "opt"),
+             Contains("word_embed_proj_dim is 25 where the layers hold 24"));
   CHECK_THAT(refusal(R"({"word_embed_proj_dim":12})", "opt"),
-             Contains("word_embed_proj_dim is 12"));
+             Contains("has the shape {64, 24} where config.json calls for {64, 12}"));
+  CHECK_THAT(refusal(R"({"do_layer_norm_before":false})", "opt"),
+             Contains("tensor \"output_norm."));
 }
 
 TEST_CASE("files of a folder that are missing, damaged or of another model are refused") {

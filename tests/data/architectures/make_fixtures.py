@@ -22,6 +22,8 @@ GROUPED = dict(SIZES, num_key_value_heads=2)
 LLAMA3 = dict(rope_type='llama3', factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
 YARN = dict(rope_type='yarn', factor=4.0, original_max_position_embeddings=16)
+OPT = dict(vocab_size=64, hidden_size=24, num_hidden_layers=LAYERS, num_attention_heads=4, ffn_dim=40,
+           max_position_embeddings=64)
 GPT2 = dict(vocab_size=64, n_embd=24, n_layer=LAYERS, n_head=4, n_positions=64)
 GEMMA = dict(GROUPED, head_dim=8, query_pre_attn_scalar=5, sliding_window=6)
 
@@ -44,14 +46,15 @@ CASES = {
     'gemma3': (transformers.Gemma3TextConfig(**GEMMA, layer_types=['sliding_attention', 'full_attention'],
                                              rope_theta=1e6, rope_scaling=dict(rope_type='linear', factor=8.0),
                                              rope_local_base_freq=300.0), torch.float16, 'GEMMA3'),
-    'opt': (transformers.OPTConfig(vocab_size=64, hidden_size=24, num_hidden_layers=LAYERS, num_attention_heads=4,
-                                   ffn_dim=40, max_position_embeddings=64, word_embed_proj_dim=24), torch.float16, None),
+    'opt': (transformers.OPTConfig(**OPT, word_embed_proj_dim=24), torch.float16, None),
     'gpt_neox': (transformers.GPTNeoXConfig(**dict(SIZES, hidden_size=32), rotary_pct=0.5), torch.float16, 'GPTNEOX'),
     'pythia_scores': (transformers.GPTNeoXConfig(**dict(SIZES, hidden_size=32), rotary_pct=0.25,
                                                  use_parallel_residual=False), torch.float16, None),
     'gpt2': (transformers.GPT2Config(**GPT2), torch.float16, 'GPT2'),
     'gpt2_scaled': (transformers.GPT2Config(**GPT2, scale_attn_by_inverse_layer_idx=True, activation_function='relu'),
                     torch.float16, None),
+    'opt_350m': (transformers.OPTConfig(**OPT, word_embed_proj_dim=12, do_layer_norm_before=False), torch.float16, None),
+    'opt_projected': (transformers.OPTConfig(**OPT, word_embed_proj_dim=12), torch.float16, None),
 }
 
 
