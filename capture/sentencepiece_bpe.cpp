@@ -191,8 +191,13 @@ std::unique_ptr<SentencePieceBpe> SentencePieceBpe::from_gguf(const GgufFile& fi
   if (!scores)
     throw InputError(file.path().string() +
                      ": tokenizer.ggml.scores is missing; SentencePiece BPE needs it");
+  Vocabulary vocabulary = Vocabulary::from_gguf(file, true);
+  // SentencePiece cuts them out of text whose spaces are visible already: Gemma's runs of spaces.
+  for (std::size_t id = 0; id < vocabulary.tokens.size() && id < vocabulary.kinds.size(); ++id)
+    if (vocabulary.kinds[id] == TokenKind::user_defined)
+      vocabulary.tokens[id] = with_plain_spaces(vocabulary.tokens[id]);
   return std::make_unique<SentencePieceBpe>(
-      Vocabulary::from_gguf(file, true), *scores,
+      std::move(vocabulary), *scores,
       file.find_bool("tokenizer.ggml.add_space_prefix").value_or(true));
 }
 

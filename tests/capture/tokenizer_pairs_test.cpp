@@ -18,6 +18,7 @@ using kvreplay::testing::read_file;
 using kvreplay::testing::read_pairs;
 using kvreplay::testing::shared_or_skip;
 using kvreplay::testing::small_bpe;
+using kvreplay::testing::test_data;
 
 namespace {
 
@@ -26,7 +27,7 @@ using Ids = std::vector<std::uint32_t>;
 /// $KVREPLAY_TOKENIZER_PAIRS may name a folder made with `make_pairs.py --all`.
 std::filesystem::path pairs_folder() {
   const char* set = std::getenv("KVREPLAY_TOKENIZER_PAIRS");
-  return set != nullptr ? std::filesystem::path(set) : kvreplay::testing::test_data() / "tokenizer";
+  return set != nullptr ? std::filesystem::path(set) : test_data() / "tokenizer";
 }
 
 void check_pairs(const Tokenizer& tokenizer, const std::string& file, const std::string& column) {
@@ -55,6 +56,21 @@ TEST_CASE("SmolLM2: ids as from the tokenizers package", "[model]") {
     INFO(pre.name);
     check_pairs(ByteLevelBpe(Vocabulary::from_gguf(file, false), pre, *merges), "smollm2.pairs",
                 std::string(pre.name));
+  }
+}
+
+TEST_CASE("Gemma's runs of spaces and newlines: ids as from the sentencepiece package") {
+  // Its types of tokens as the model has them, and as converters leave them.
+  const std::string name = GENERATE("typed", "plain");
+  CAPTURE(name);
+  const auto folder = test_data() / "tokenizer" / "gemma";
+  const auto tokenizer = Tokenizer::from_gguf(GgufFile(folder / (name + ".gguf")));
+  for (const auto& [kind, text, ids] : read_pairs(folder / "texts.pairs", "ids")) {
+    INFO(kind << ": " << text);
+    CHECK(tokenizer->encode(text) == ids);
+    std::string pieces;
+    for (const std::uint32_t id : tokenizer->encode(text, false)) pieces += tokenizer->piece(id);
+    CHECK(pieces == text);
   }
 }
 
