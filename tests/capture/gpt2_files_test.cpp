@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "capture/hugging_face_tokenizer.hpp"
+#include "changed_bytes.hpp"
 #include "gguf_builder.hpp"
 #include "paths.hpp"
 #include "token_pairs.hpp"
@@ -127,6 +128,21 @@ TEST_CASE("tokenizers of vocab.json and merges.txt: what is not known is refused
              Contains("\"y\" have the same id 7"));
   CHECK_THAT(refusal("added_tokens.json", R"({"y":-1})"), Contains("of token \"y\" is no id"));
   CHECK_THAT(refusal("vocab.json", R"({"A":null})"), Contains("no token for the byte 65"));
+}
+
+TEST_CASE("tokenizers of vocab.json and merges.txt: changed bytes are refused or harmless") {
+  const std::string file = GENERATE("vocab.json", "merges.txt", "tokenizer_config.json",
+                                    "special_tokens_map.json", "added_tokens.json");
+  CAPTURE(file);
+  const Copy copy(file == "tokenizer_config.json" ? "added" : "older");
+  const double share =
+      refused_share(read_file(copy / file), 20261130, 200, [&](const std::string& changed) {
+        write_file(copy / file, changed);
+        if (!copy.refusal().empty()) return true;
+        copy.read()->encode("<s> a \n b\xff<pad>");
+        return false;
+      });
+  CHECK(share > 0.25);
 }
 
 TEST_CASE("tokenizers of vocab.json and merges.txt: a spoilt list of merges is refused") {

@@ -2,12 +2,11 @@
 #include "capture/hugging_face_folder.hpp"
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <cstring>
-#include <random>
 
 #include "capture/json_file.hpp"
 #include "capture/model_weights.hpp"
+#include "changed_bytes.hpp"
 #include "gguf_builder.hpp"
 #include "paths.hpp"
 #include "traces/errors.hpp"
@@ -305,28 +304,12 @@ TEST_CASE("what older files hold beside weights is passed over") {
 
 TEST_CASE("changed bytes of config.json are refused or harmless") {
   const Copy copy("gemma3");
-  const std::string bytes = read_file(copy / "config.json");
-  const char* set = std::getenv("KVREPLAY_FUZZ_ROUNDS");  // for a longer run
-  const long rounds = set != nullptr ? std::atol(set) : 1000;
-  std::mt19937 random(20260802);
-  const auto below = [&](std::size_t n) {
-    return std::uniform_int_distribution<std::size_t>(0, n - 1)(random);
-  };
-  long refused = 0;
-  for (long round = 0; round < rounds; ++round) {
-    std::string changed = bytes;
-    for (std::size_t k = below(3) + 1; k > 0; --k) {
-      const std::size_t at = below(changed.size());
-      if (below(3) == 0)
-        changed.erase(at, below(4));
-      else
-        changed[at] =
-            below(2) == 0 ? static_cast<char>('0' + below(10)) : static_cast<char>(below(256));
-    }
-    write_file(copy / "config.json", changed);
-    if (!copy.refusal().empty()) ++refused;
-  }
-  CHECK(refused > rounds / 4);
+  const double share = refused_share(read_file(copy / "config.json"), 20260802, 1000,
+                                     [&](const std::string& changed) {
+                                       write_file(copy / "config.json", changed);
+                                       return !copy.refusal().empty();
+                                     });
+  CHECK(share > 0.25);
 }
 
 }  // namespace kvreplay::testing

@@ -2,10 +2,9 @@
 #include "capture/hugging_face_tokenizer.hpp"
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <random>
 
+#include "changed_bytes.hpp"
 #include "gguf_builder.hpp"
 #include "paths.hpp"
 #include "token_pairs.hpp"
@@ -91,35 +90,19 @@ TEST_CASE("tokenizers of folders: pieces, and the tokens that begin and end a te
 
 TEST_CASE("tokenizers of folders: changed bytes are refused or harmless") {
   const std::string name = GENERATE("llama3", "llama2");
-  // Mostly of what is before the vocabulary.
   const std::string bytes = read_file(fixtures() / name / "tokenizer.json");
-  const std::size_t vocabulary = bytes.find("\"vocab\"");
   const TemporaryFolder folder;
-  const char* set = std::getenv("KVREPLAY_FUZZ_ROUNDS");  // for a longer run
-  const long rounds = set != nullptr ? std::atol(set) : 300;
-  std::mt19937 random(20260803);
-  const auto below = [&](std::size_t n) {
-    return std::uniform_int_distribution<std::size_t>(0, n - 1)(random);
-  };
-  long refused = 0;
-  for (long round = 0; round < rounds; ++round) {
-    std::string changed = bytes;
-    for (std::size_t k = below(3) + 1; k > 0; --k) {
-      const std::size_t at = below(below(4) == 0 ? changed.size() : vocabulary);
-      if (below(3) == 0)
-        changed.erase(at, below(4));
-      else
-        changed[at] = static_cast<char>(below(2) == 0 ? '0' + below(10) : below(256));
-    }
+  const auto is_refused = [&](const std::string& changed) {
     write_file(folder / "tokenizer.json", changed);
     try {
       read_hugging_face_tokenizer(folder.path())->encode("<s> a \n b\xff");
     } catch (const InputError& error) {
       CHECK_THAT(error.what(), Catch::StartsWith((folder / "tokenizer.json").string()));
-      ++refused;
+      return true;
     }
-  }
-  CHECK(refused > rounds / 4);
+    return false;
+  };
+  CHECK(refused_share(bytes, 20260803, 300, is_refused, bytes.find("\"vocab\"")) > 0.25);
 }
 
 TEST_CASE("tokenizers of folders: what is not known is refused by its name") {
