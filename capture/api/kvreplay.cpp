@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
@@ -11,6 +10,7 @@
 
 #include "capture/api/host_vectors.hpp"
 #include "capture/external_run.hpp"
+#include "traces/quoted.hpp"
 #include "traces/sha256.hpp"
 
 struct kvreplay_trace {
@@ -30,8 +30,17 @@ struct kvreplay_trace {
 namespace kvreplay {
 namespace {
 
+/// What fits of the message, made printable, to the end of a character.
 int failed(int code, const char* message, char* error, std::size_t size) {
-  if (error != nullptr && size > 0) std::snprintf(error, size, "%s", message);
+  if (error == nullptr || size == 0) return code;
+  const std::string shown = printable(message);
+  std::size_t end = std::min(shown.size(), size - 1);
+  const auto continues = [&](std::size_t at) {
+    return at < shown.size() && (static_cast<unsigned char>(shown[at]) & 0xC0U) == 0x80;
+  };
+  while (end > 0 && continues(end)) --end;
+  shown.copy(error, end);
+  error[end] = '\0';
   return code;
 }
 

@@ -378,6 +378,26 @@ TEST_CASE("what cannot be recorded is told by code and text") {
   CHECK(std::string(kvreplay_version()) == KVREPLAY_VERSION);
 }
 
+TEST_CASE("the text of an error is printable and ends with a whole character") {
+  const TemporaryFolder folder;
+  const auto path = (folder / "none\n\xff" / "\u00e9\u00e9.h5").string();
+  const auto of = model();
+  const auto how = options();
+  const auto text = [&](std::size_t size) {
+    std::string error(400, '?');
+    CHECK(kvreplay_begin(path.c_str(), &of, &how, nullptr, error.data(), size) == nullptr);
+    CHECK((size == 0 || error.find('\0') < size));
+    return size == 0 ? std::string() : std::string(error.c_str());
+  };
+  const std::string whole = text(400);
+  CHECK_THAT(whole, Contains("none\\n\\xff/\u00e9\u00e9.h5"));
+  const std::size_t at = whole.find("\u00e9");
+  CHECK(text(0).empty());
+  CHECK(text(at + 1) == whole.substr(0, at));
+  CHECK(text(at + 2) == whole.substr(0, at));
+  CHECK(text(at + 3) == whole.substr(0, at + 2));
+}
+
 TEST_CASE("a trace needs the values that it records, and all layers to its end") {
   const TemporaryFolder folder;
   const Run run;
