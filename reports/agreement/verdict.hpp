@@ -3,11 +3,12 @@
 // Two things are asked. The loss: h2o may lose no more than `margin` of the attention beyond
 // h2o-global, that is, the whole interval of the mean difference lies at or below it. The scores:
 // of the k tokens that later rows attend most, the local scores must find more than chance does,
-// that is, the interval of that overlap lies above the interval of its null. Agreement with the
-// global scores is not asked: those hold the local ones, and at the last row are them.
+// that is, the interval of that overlap less its null, taken step by step, lies above 0. Agreement
+// with the global scores is not asked: those hold the local ones, and at the last row are them.
 //   holds      both
-//   fails      the whole interval of the difference lies above the margin
+//   fails      a whole interval lies on the other side
 //   undecided  anything else, or no interval
+// Claim A3 (kvreplay claims) is judged by the same rule.
 #pragma once
 
 #include <optional>
@@ -28,10 +29,11 @@ struct Judgement {
   std::optional<Estimate> extra;        ///< loss of h2o beyond h2o-global
   std::optional<Estimate> future;       ///< overlap of the k best, raw scores
   std::optional<Estimate> future_null;  ///< the same by chance
+  std::optional<Estimate> beyond;       ///< the one less the other, step by step
 };
 
-Verdict judge(const std::optional<Estimate>& extra, const std::optional<Estimate>& future,
-              const std::optional<Estimate>& future_null, double margin);
+Verdict judge(const std::optional<Estimate>& extra, const std::optional<Estimate>& beyond,
+              double margin);
 
 /// Of the budget written `budget`, over the traces, each of which has it.
 Judgement judge(std::span<const Agreement* const> traces, std::string_view budget,

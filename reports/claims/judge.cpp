@@ -43,19 +43,22 @@ std::string with_interval(const Quantity& quantity, const Estimate& estimate) {
   return text;
 }
 
-/// "h2o at 20% 0.0721 (0.0665 to 0.0780)"; of several traces the figure of each, then their mean.
+/// "h2o at 20%: 0.0721 (0.0665 to 0.0780)"; "132 of 270, that is 48.89 %" where the command prints
+/// it otherwise; of several traces the figure of each, and what is judged: their mean or the
+/// largest.
 std::string figure_text(const Quantity& quantity, const Measured& found) {
-  std::string text = quantity.name + ": ";
-  for (std::size_t at = 0; at < found.printed.size(); ++at) {
-    text += (at == 0 ? "" : " and ") + found.printed[at];
+  std::string text;
+  for (const auto& one : found.printed) text += (text.empty() ? "" : " and ") + one;
+  const auto value = quantity.shown(found.estimate.value);
+  if (found.printed.size() > 1) {
+    text += (quantity.extreme ? ", the largest " : ", on average ") + value;
+  } else if (text != value) {
+    text += ", that is " + value;
   }
-  const bool is_mean =
-      found.printed.size() == 1 && found.printed[0] == quantity.shown(found.estimate.value);
-  if (!is_mean) return text + " (" + with_interval(quantity, found.estimate) + ")";
   if (const auto& interval = found.estimate.interval) {
     text += " (" + quantity.shown(interval->low) + " to " + quantity.shown(interval->high) + ")";
   }
-  return text;
+  return quantity.name + ": " + text;
 }
 
 struct Judged {

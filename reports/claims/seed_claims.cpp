@@ -23,8 +23,7 @@ std::vector<Claim> seed_claims() {
        h2o,
        "no loss in accuracy",
        {below(extra_loss(), kMargin), above(future_overlap(), future_overlap_by_chance())},
-       "Over steps of the text. The verdict of analyze agreement asks for more of the overlaps: "
-       "intervals apart."},
+       "Over steps of the text; analyze agreement judges by the same rule."},
       {"A4",
        "A cache of 20 % is about the full one, and a local one collapses.",
        h2o,
@@ -55,7 +54,8 @@ std::vector<Claim> seed_claims() {
        "next to no time",
        {},
        "It takes a serving system: how long a step is without eviction, and whether the device "
-       "waits for it. What h2o needs here, on this machine's CPU, is beside it.",
+       "waits for it. What h2o needs here, on this machine's CPU, is beside it: bytes of state for "
+       "each head, as a share of the cache that they manage, and the time of a step.",
        {state_share("h2o", "20%"), step_time("h2o", "20%")}},
       {"A8",
        "Sums beat means, and favour early tokens.",

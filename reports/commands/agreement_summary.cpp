@@ -275,7 +275,8 @@ void print_agreement(const Agreement& found, const Bootstrap& bootstrap, double 
 
 void print_verdicts(std::span<const Agreement* const> traces, const Bootstrap& bootstrap,
                     double margin) {
-  TextTable table({"budget", "verdict", "extra loss of h2o", "overlap, future", "chance"});
+  TextTable table(
+      {"budget", "verdict", "extra loss of h2o", "overlap, future", "chance", "beyond it"});
   table.align_left(1);
   bool any = false;
   for (const auto& cells : traces.front()->plan.budgets) {
@@ -287,7 +288,8 @@ void print_verdicts(std::span<const Agreement* const> traces, const Bootstrap& b
     any = true;
     const auto judged = judge(traces, text, {}, bootstrap, margin);
     table.add({text, std::string(name(judged.verdict)), with_interval(judged.extra, 4),
-               with_interval(judged.future), with_interval(judged.future_null)});
+               with_interval(judged.future), with_interval(judged.future_null),
+               with_interval(judged.beyond)});
   }
   if (!any) return;
   std::cout << "\n\"local statistics are as good as global ones\""
@@ -295,9 +297,10 @@ void print_verdicts(std::span<const Agreement* const> traces, const Bootstrap& b
             << table.text("  ")
             << wrapped("  ", "Holds: the whole interval of the extra loss is at or below " +
                                  fixed(margin, 3) +
-                                 " of the attention, and that of the overlap above its chance's. "
-                                 "Fails: the whole interval is above it. Undecided: anything "
-                                 "else, or fewer than 5 steps. Intervals are over steps" +
+                                 " of the attention, and that of the overlap beyond chance, step "
+                                 "by step, above 0. Fails: a whole interval is on the other side. "
+                                 "Undecided: anything else, or fewer than 5 steps. So is A3 of "
+                                 "kvreplay claims judged. Intervals are over steps" +
                                  (traces.size() > 1 ? " and traces: of few traces they are too "
                                                       "narrow."
                                                     : " of this text and say nothing of "

@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "bench.hpp"
 #include "reports/claims/claim.hpp"
@@ -321,6 +323,36 @@ TEST_CASE("every claim's command runs and prints its figures") {
     CHECK(figure == row["figures"].size());
   }
   CHECK(compared >= 50);  // a synthetic trace has no texts, and may not know its head size
+}
+
+TEST_CASE("budgets by head are set against even ones over scores of the same making") {
+  const Bench bench;
+  REQUIRE(
+      run_kvreplay("trace synth --tokens 96 --layers 2 --heads 4 --kv-heads 2 --prompt-tokens 80 "
+                   "--out '" +
+                   bench.path("decoded.h5") + "'")
+          .exit_code == 0);
+  const auto found = claims_on(bench, "'" + bench.path("decoded.h5") + "' --only B24");
+  const auto row = row_of(found, "B24");
+  const auto command = row["command"].get<std::string>();
+  REQUIRE(command.starts_with("kvreplay simulate "));
+  const auto csv = bench.path("b24.csv");
+  const auto run =
+      run_kvreplay(command.substr(std::string("kvreplay").size()) + " --csv '" + csv + "'");
+  REQUIRE(run.exit_code == 0);
+  // What both make of the prompt's last rows: window, pool and kernel.
+  std::set<std::string> made;
+  std::istringstream lines(read_text(csv));
+  for (std::string line; std::getline(lines, line);) {
+    const auto at = line.find("window=");
+    if (at != std::string::npos)
+      made.insert(line.substr(at, line.find_first_of(",:", line.find("kernel=")) - at));
+  }
+  REQUIRE(made.size() == 1);
+  CHECK_THAT(*made.begin(), Contains(":pool=max:kernel="));
+  // What the stars of the command's table mean is said beside the verdict.
+  CHECK_THAT(run.out, Contains("* not comparable: its queries see more than k + 1"));
+  CHECK_THAT(row["why"].get<std::string>(), Contains("see more than the budget shows"));
 }
 
 TEST_CASE("claims have the values of the commands that they name") {

@@ -333,17 +333,32 @@ TEST_CASE("a verdict asks for the whole interval") {
   const auto between = [](double low, double high) {
     return std::optional(Estimate{(low + high) / 2, Interval{low, high}});
   };
-  const auto high = between(0.6, 0.7);
-  const auto chance = between(0.1, 0.2);
-  CHECK(judge(between(-0.01, 0.01), high, chance, 0.01) == Verdict::holds);
-  CHECK(judge(between(-0.01, 0.011), high, chance, 0.01) == Verdict::undecided);
-  CHECK(judge(between(0.01, 0.02), high, chance, 0.01) == Verdict::undecided);
-  CHECK(judge(between(0.011, 0.02), high, chance, 0.01) == Verdict::fails);
-  // No loss, but nothing known of the future either.
-  CHECK(judge(between(0, 0.001), between(0.1, 0.3), chance, 0.01) == Verdict::undecided);
-  CHECK(judge(between(0, 0.001), std::nullopt, std::nullopt, 0.01) == Verdict::undecided);
-  CHECK(judge(Estimate{0.5, std::nullopt}, high, chance, 0.01) == Verdict::undecided);
-  CHECK(judge(std::nullopt, high, chance, 0.01) == Verdict::undecided);
+  const auto more = between(0.1, 0.2);  // than by chance
+  CHECK(judge(between(-0.01, 0.01), more, 0.01) == Verdict::holds);
+  CHECK(judge(between(-0.01, 0.011), more, 0.01) == Verdict::undecided);
+  CHECK(judge(between(0.01, 0.02), more, 0.01) == Verdict::undecided);
+  CHECK(judge(between(0.011, 0.02), more, 0.01) == Verdict::fails);
+  // No loss, but nothing known of the future either, or it is found less than by chance.
+  CHECK(judge(between(0, 0.001), between(-0.1, 0.1), 0.01) == Verdict::undecided);
+  CHECK(judge(between(0, 0.001), between(-0.2, -0.1), 0.01) == Verdict::fails);
+  CHECK(judge(between(0, 0.001), std::nullopt, 0.01) == Verdict::undecided);
+  CHECK(judge(Estimate{0.5, std::nullopt}, more, 0.01) == Verdict::undecided);
+  CHECK(judge(std::nullopt, more, 0.01) == Verdict::undecided);
+}
+
+TEST_CASE("agreement beyond chance is compared step by step") {
+  const auto source = in_memory({{late_rows(240)}}, 1);
+  const auto found = found_in(source, asked("32", 11));
+  const Agreement* const one = &found;
+  const auto judged = judge(std::span(&one, 1), "32", {}, {}, 0.01);
+  REQUIRE(judged.beyond);
+  CHECK(judged.beyond->value ==
+        Approx(judged.future->value - judged.future_null->value).epsilon(1e-9));
+  // Both rise and fall along the text: apart, their intervals say less than their difference.
+  const auto width = [](const std::optional<Estimate>& of) {
+    return of->interval->high - of->interval->low;
+  };
+  CHECK(width(judged.beyond) < width(judged.future) + width(judged.future_null));
 }
 
 }  // namespace

@@ -184,7 +184,22 @@ TEST_CASE("what is the most of anything looked at is judged without an interval"
   const auto found = judge_two({below(most, 1)});
   CHECK(found.verdict == Verdict::does_not_hold);
   CHECK(found.estimate->value == 1.2);
-  CHECK(found.found == "most: 1.20 and 0.50 (1.20)");
+  CHECK(found.found == "most: 1.20 and 0.50, the largest 1.20");
+}
+
+TEST_CASE("figures say which of their numbers is what") {
+  auto figure = values("a", {0.25, 0.25});
+  const auto found = [&](const Judge& judge) { return judge({below(figure, 1)}).found; };
+  CHECK_THAT(found(Judge()), Catch::StartsWith("a: 0.25"));
+  CHECK_THAT(found(Judge({"t.h5", "u.h5"})),
+             Catch::StartsWith("a: 0.25 and 0.25, on average 0.25"));
+  figure.measure = [](Evidence&) {
+    auto sample = sample_of({0.25, 0.25});
+    sample.printed = "864";
+    return sample;
+  };
+  CHECK_THAT(found(Judge()), Catch::StartsWith("a: 864, that is 0.25"));
+  CHECK_THAT(found(Judge({"t.h5", "u.h5"})), Catch::StartsWith("a: 864 and 864, on average 0.25"));
 }
 
 TEST_CASE("what a trace cannot tell is said, not guessed") {

@@ -95,6 +95,27 @@ TEST_CASE("a report with findings fits a phone, and is dark where that is wanted
   CHECK(seen(light, "ground") == "rgb(255, 255, 255)");
 }
 
+TEST_CASE("nothing of a report is wider than a phone of 390 px", "[slow]") {
+  if (!chromium_or_skip()) return;
+  const TemporaryFolder folder;
+  std::string quoted;
+  for (const char c : page_of(folder))
+    quoted += c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
+  // A headless window is at least 500 px wide; a frame in it is as wide as it is said to be.
+  const auto dom =
+      dom_of(folder, with_script("<!DOCTYPE html><html><body><iframe width=\"390\" height=\"800\" "
+                                 "style=\"border:0\" srcdoc=\"" +
+                                     quoted + "\"></iframe></body></html>",
+                                 beside_this_file("look_into_frame.js")));
+  const auto body = body_tag(dom);
+  CHECK(seen(body, "ready") == "yes");
+  CHECK(seen(body, "failed").empty());
+  CHECK(seen(body, "room") == "390");
+  CHECK(std::stoi(seen(body, "charts")) == kChartCount);
+  CHECK(std::stoi(seen(body, "width")) <= 390);
+  CHECK(seen(body, "beyond").empty());
+}
+
 TEST_CASE("findings alone make a page, and so does a trace among several", "[slow]") {
   if (!chromium_or_skip()) return;
   const TemporaryFolder folder;
