@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "reports/row_kinds.hpp"
 #include "reports/text_table.hpp"
 
 namespace kvreplay {
@@ -57,6 +58,12 @@ constexpr const char* kForms = R"({
       "layer": "count", "head": "count", "extra": ["number?"], "future": [["number?"]],
       "chance": [["number?"]]
     }]
+  },
+  "row study": {
+    "partial": "truth", "sentence": "text", "definition": "text", "columns": ["text"],
+    "all": ["number?"],
+    "layers": [{"layer": "count", "values": ["number?"]}],
+    "heads": [{"layer": "count", "head": "count", "values": ["number?"]}]
   },
   "claims": {
     "partial~": "truth", "traces~": [{"file": "text"}],
@@ -207,10 +214,26 @@ void check_sinks(const json& content, Lengths& lengths) {
   }
 }
 
+bool is_row_kind(std::string_view kind) {
+  return std::any_of(kRowKinds.begin(), kRowKinds.end(),
+                     [&](const auto& one) { return one.kind == kind; });
+}
+
+void check_row_study(const json& content, Lengths& lengths) {
+  const auto columns = content.at("columns").size();
+  lengths.check("all", content.at("all"), columns, "columns");
+  for (const char* list : {"layers", "heads"}) {
+    for (std::size_t i = 0; i < content.at(list).size(); ++i) {
+      lengths.check(item(list, i) + "values", content.at(list)[i].at("values"), columns, "columns");
+    }
+  }
+}
+
 std::string fault_of_lengths(const std::string& kind, const json& content) {
   Lengths lengths;
   if (kind == "agreement") check_agreement(content, lengths);
   if (kind == "sinks") check_sinks(content, lengths);
+  if (is_row_kind(kind)) check_row_study(content, lengths);
   if (kind == "powerlaw") {
     for (std::size_t i = 0; i < content.at("fits").size(); ++i) {
       const json& ccdf = content.at("fits")[i].at("ccdf");
@@ -238,8 +261,9 @@ std::string fault_of_places(const std::string& kind, const json& content) {
 std::vector<std::string> kinds_of_findings() {
   std::vector<std::string> kinds;
   for (const auto& [kind, form] : forms().items()) {
-    if (kind != "trace") kinds.push_back(kind);
+    if (kind != "trace" && kind != "row study") kinds.push_back(kind);
   }
+  for (const auto& [kind, heading] : kRowKinds) kinds.emplace_back(kind);
   return kinds;
 }
 
@@ -248,7 +272,10 @@ std::string fault_of_form(const std::string& kind, const json& content) {
     const json form = {{"trace", forms().at("trace")}};
     if (auto found = fault(form, content, ""); !found.empty()) return found;
   }
-  if (auto found = fault(forms().at(kind), content, ""); !found.empty()) return found;
+  if (auto found = fault(forms().at(is_row_kind(kind) ? "row study" : kind), content, "");
+      !found.empty()) {
+    return found;
+  }
   if (auto found = fault_of_lengths(kind, content); !found.empty()) return found;
   return fault_of_places(kind, content);
 }

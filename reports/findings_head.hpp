@@ -14,7 +14,7 @@ namespace kvreplay {
 constexpr int kFindingsSchema = 1;
 
 /// What every findings file begins with; the analysis adds its own data.
-///   findings  `kind`: "powerlaw", "agreement", "sinks"
+///   findings  `kind`: "powerlaw", "agreement", "sinks", "claims", or one of kRowKinds
 ///   schema    kFindingsSchema
 ///   trace     as in the manifest of results: file, model, model_sha256, prompt_sha256, source,
 ///             tokens, prompt_tokens, layers, heads (looked at, model indices), model_layers,

@@ -11,6 +11,7 @@
 #include "reports/coverage.hpp"
 #include "reports/figures/study_figures.hpp"
 #include "reports/quantile.hpp"
+#include "reports/row_kinds.hpp"
 #include "reports/study_sentences.hpp"
 #include "reports/text_table.hpp"
 #include "traces/errors.hpp"
@@ -125,6 +126,8 @@ json study_of(const json& content) {
   } else if (kind == "sinks") {
     out = picked(content, {"epsilon", "sinks", "heavy", "overall", "classes", "tokens", "heads"});
     check_sinks(out);
+  } else if (kind != "agreement") {  // one of kRowKinds
+    out = picked(content, {"sentence", "definition", "columns", "all", "layers", "heads"});
   } else {
     out = picked(content, {"margin", "steps", "segment_ends", "budgets", "curves", "heads"});
     check_agreement(out);
@@ -269,6 +272,10 @@ json report_studies(std::span<const FindingsFile> findings, std::span<const json
     // Their figures have them.
     if (study.shown.contains("agreement")) study.shown["agreement"].erase("curves");
     if (study.shown.contains("sinks")) study.shown["sinks"].erase("tokens");
+    for (const auto& [kind, heading] : kRowKinds) {
+      const std::string name(kind);
+      if (study.shown.contains(name)) study.shown[name].erase("heads");
+    }
     list.push_back(std::move(study.shown));
   }
   for (auto& table : claims) table["headline"] = json::array({claims_sentence(table)});

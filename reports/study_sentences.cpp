@@ -51,12 +51,13 @@ void add_powerlaw(const json& found, std::vector<std::string>& sentences) {
 
 void add_sinks(const json& found, std::vector<std::string>& sentences) {
   const json& overall = found.at("overall");
-  std::string text =
-      "Sinks: the first token gets " + percent(overall.at("first_mean")) +
-      " of a query's attention on average, and more than " + percent(found.at("epsilon")) + " in " +
-      grouped(overall.at("sink_heads").get<std::uint64_t>()) + " of " +
-      counted(overall.at("heads").get<std::uint64_t>(), "head") + "; the heaviest " +
-      percent(found.at("heavy")) + " of the tokens hold " + percent(overall.at("top_share")) + ".";
+  std::string text = "Sinks: the first token gets " + percent(overall.at("first_mean")) +
+                     " of the attention of a query behind it on average, and more than " +
+                     percent(found.at("epsilon")) + " in " +
+                     grouped(overall.at("sink_heads").get<std::uint64_t>()) + " of " +
+                     counted(overall.at("heads").get<std::uint64_t>(), "head") + "; the heaviest " +
+                     percent(found.at("heavy")) + " of the tokens hold " +
+                     percent(overall.at("top_share")) + ".";
   sentences.push_back(text);
 }
 
@@ -78,6 +79,10 @@ void add_agreement(const json& found, std::vector<std::string>& sentences) {
   sentences.push_back("That local scores are as good as global ones: " + text +
                       "; in brackets the attention that h2o loses beyond h2o-global, up to " +
                       fixed(found.at("margin").get<double>(), 3) + " of which counts as as good.");
+}
+
+void add_sentence(const json& found, std::vector<std::string>& sentences) {
+  sentences.push_back(found.at("sentence").get<std::string>());
 }
 
 /// "13 hold, 11 do not hold and 1 cannot be tested from a trace".
@@ -110,7 +115,10 @@ std::string verdicts_of_claims(const std::map<std::string, std::size_t>& count) 
 std::vector<std::string> study_sentences(const json& study) {
   std::vector<std::string> sentences;
   const std::vector<std::pair<const char*, void (*)(const json&, std::vector<std::string>&)>>
-      kinds = {{"agreement", add_agreement}, {"sinks", add_sinks}, {"powerlaw", add_powerlaw}};
+      kinds = {{"agreement", add_agreement},  {"sinks", add_sinks},
+               {"powerlaw", add_powerlaw},    {"sparsity", add_sentence},
+               {"persistence", add_sentence}, {"overlap", add_sentence},
+               {"entropy", add_sentence}};
   for (const auto& [kind, add] : kinds) {
     if (!study.contains(kind)) continue;
     const auto before = sentences.size();

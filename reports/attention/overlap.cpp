@@ -13,10 +13,24 @@ Overlap& Overlap::operator+=(const Overlap& other) {
   return *this;
 }
 
+namespace {
+
+/// The rows that are looked back to, and the row itself.
+std::size_t slots(const OverlapQuestion& question, std::uint32_t tokens) {
+  return std::min<std::size_t>(
+      tokens, std::size_t{1} + *std::max_element(question.lags.begin(), question.lags.end()));
+}
+
+}  // namespace
+
+std::uint64_t remembered_bytes(const OverlapQuestion& question, std::uint32_t tokens) {
+  return question.budgets.size() * slots(question, tokens) *
+         (words_for(tokens) * sizeof(std::uint64_t) + sizeof(std::vector<std::uint64_t>));
+}
+
 OverlapStudy::OverlapStudy(const OverlapQuestion& question, std::uint32_t tokens)
     : question_(question),
-      slots_(std::min<std::size_t>(
-          tokens, std::size_t{1} + *std::max_element(question.lags.begin(), question.lags.end()))),
+      slots_(slots(question, tokens)),
       rows_(slots_, 0),
       sets_(question.budgets.size() * slots_),
       finder_(question.encoding),

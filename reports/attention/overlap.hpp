@@ -25,6 +25,9 @@ struct Overlap {
   Overlap& operator+=(const Overlap& other);
 };
 
+/// What a study of one head remembers of the rows that it looks back to.
+std::uint64_t remembered_bytes(const OverlapQuestion& question, std::uint32_t tokens);
+
 class OverlapStudy {
  public:
   /// `question` outlives the object.

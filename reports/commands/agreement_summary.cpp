@@ -115,8 +115,10 @@ void print_scores(const Agreement& found, const Bootstrap& bootstrap) {
 }
 
 void print_losses(const Agreement& found, const Bootstrap& bootstrap, double margin) {
-  TextTable table({"budget", "h2o", "h2o-global", "extra loss of h2o", "optimum", "h2o over it",
-                   "heads that fail"});
+  std::vector<std::string> header = {"budget", "h2o", "h2o-global", "extra loss of h2o"};
+  if (found.optimum) header.insert(header.end(), {"optimum", "h2o over it"});
+  header.emplace_back("heads that fail");
+  TextTable table(header);
   for (std::size_t budget = 0; budget < found.plan.budgets.size(); ++budget) {
     const auto& text = found.plan.budgets[budget].budget.text;
     const auto h2o = estimate_of(points(found, budget, Loss::h2o, {}), bootstrap);
@@ -132,10 +134,15 @@ void print_losses(const Agreement& found, const Bootstrap& bootstrap, double mar
           judge(std::span(&one, 1), text, {place.layer, place.index}, bootstrap, margin);
       if (judged.verdict == Verdict::fails) ++fail;
     }
-    table.add({text, h2o ? fixed(h2o->value, 4) : "-", global ? fixed(global->value, 4) : "-",
-               with_interval(extra, 4), least ? fixed(*least, 4) : "-",
-               least && h2o ? fixed(h2o->value - *least, 4) : "-",
-               grouped(fail) + " of " + grouped(found.done())});
+    std::vector<std::string> row = {text, h2o ? fixed(h2o->value, 4) : "-",
+                                    global ? fixed(global->value, 4) : "-",
+                                    with_interval(extra, 4)};
+    if (found.optimum) {
+      row.push_back(least ? fixed(*least, 4) : "-");
+      row.push_back(least && h2o ? fixed(h2o->value - *least, 4) : "-");
+    }
+    row.push_back(grouped(fail) + " of " + grouped(found.done()));
+    table.add(row);
   }
   std::cout << "\nmean attention-mass loss over the rows that find the cache full\n"
             << table.text("  ");

@@ -64,11 +64,11 @@ They are of the mean over heads, as if what is measured did not drift along the 
 from fewer than 5 steps.
 
 Verdict at each budget. Holds: the whole interval of h2o's loss beyond h2o-global is at or below
---margin, and that of the overlap with the future less its chance, step by step, lies above 0. Fails:
-one of them lies whole on the other side. Undecided: anything else. Claim A3 of kvreplay claims is
-judged by the same rule. Where it fails is sought: the heads with the highest extra loss, tokens
-that h2o had dropped and later rows attend (late need), and segments of the text in which h2o loses
-most or the overlap falls.
+--margin, and that of the overlap with the future less its chance, step by step, lies above 0.
+Fails: one of them lies whole on the other side. Undecided: anything else. Claim A3 of kvreplay
+claims is judged by the same rule. Where it fails is sought: the heads with the highest extra loss,
+tokens that h2o had dropped and later rows attend (late need), and segments of the text in which h2o
+loses most or the overlap falls.
 
   kvreplay analyze agreement run.h5
   kvreplay analyze agreement run.h5 --budget 10%,20% --layers 0-3 --csv agreement.csv

@@ -1,7 +1,9 @@
 #include <iostream>
 #include <map>
+#include <optional>
 
 #include "reports/attention/entropy.hpp"
+#include "reports/commands/row_findings.hpp"
 #include "reports/commands/row_study.hpp"
 #include "reports/commands/whole_number.hpp"
 #include "reports/text_table.hpp"
@@ -48,12 +50,19 @@ void print(const std::map<std::uint32_t, Entropies>& layers, const Entropies& al
   std::cout << "\n" << table.text("  ");
 }
 
+std::optional<double> mean(const Samples& of) {
+  return of.count() == 0 ? std::nullopt : std::optional(of.summary().mean);
+}
+
 void run(const po::variables_map& options, const RunControl& control) {
   RowStudy study(options);
   const auto least = study.least_row(options);
-  study.begin("H = -sum of q ln q, in nats, of rows of at least " + grouped(least) +
-              " tokens; perplexity exp(H); share H / ln(i+1)");
+  const std::string definition = "H = -sum of q ln q, in nats, of rows of at least " +
+                                 grouped(least) + " tokens; perplexity exp(H); share H / ln(i+1)";
+  study.begin(definition, 0, "statistic");
+  RowFindings shown({"mean perplexity", "mean nats", "mean share of ln(i+1)"});
   const auto lines = [&](Index layer, Index head, const Entropies& found) {
+    shown.add(layer, head, {mean(found.perplexity), mean(found.nats), mean(found.share)});
     const auto of = [&](const std::string& quantity, const Samples& samples) {
       if (samples.count() == 0) return;
       const auto summary = samples.summary();
@@ -78,7 +87,16 @@ void run(const po::variables_map& options, const RunControl& control) {
                   });
   for (const auto& [layer, found] : layers) lines(layer, {}, found);
   lines({}, {}, all);
-  study.write("statistic");
+  auto findings = study.findings_head("entropy");
+  if (findings) {
+    const auto widely = mean(all.perplexity);
+    shown.add_to(*findings,
+                 "Rows spread their attention as widely as " +
+                     (widely ? fixed(*widely, 1) : "an unknown number of") +
+                     " tokens of the same weight would have it, on average (perplexity).",
+                 definition);
+  }
+  study.write(findings);
   print(layers, all);
   study.end();
 }

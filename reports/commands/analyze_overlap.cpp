@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <stdexcept>
 
 #include "reports/attention/overlap.hpp"
 #include "reports/commands/index_list.hpp"
+#include "reports/commands/row_findings.hpp"
 #include "reports/commands/row_study.hpp"
 #include "reports/text_table.hpp"
 #include "simulator/budget.hpp"
@@ -112,10 +114,29 @@ void run(const po::variables_map& options, const RunControl& control) {
   const auto& plan = study.plan();
   study.need_every_row("overlap is between rows next to each other");
   const auto asked = asked_in(options, plan);
-  study.begin(
-      "overlap: share of the k largest of row i - lag that are among the k largest of row "
-      "i, i - lag >= k");
+  const std::string definition =
+      "overlap: share of the k largest of row i - lag that are among the k largest of row i, "
+      "i - lag >= k";
+  study.begin(definition, attention::remembered_bytes(asked.question, plan.tokens),
+              "budget,budget_tokens,lag");
+  std::vector<std::string> columns;
+  for (const auto& budget : asked.budgets) {
+    columns.push_back("overlap at " + budget + ", lag " + std::to_string(asked.question.lags[0]));
+    columns.push_back("by chance");
+  }
+  RowFindings shown(columns);
   const auto lines = [&](Index layer, Index head, const ByCell& found) {
+    Figures figures;
+    for (std::size_t budget = 0; budget < asked.budgets.size(); ++budget) {
+      const auto& here = asked.at(found, budget, 0);
+      const auto mean = [&](double sum) {
+        return here.pairs == 0 ? std::nullopt
+                               : std::optional(sum / static_cast<double>(here.pairs));
+      };
+      figures.push_back(mean(here.shared));
+      figures.push_back(mean(here.chance));
+    }
+    shown.add(layer, head, figures);
     for (std::size_t budget = 0; budget < asked.budgets.size(); ++budget) {
       for (std::size_t lag = 0; lag < asked.question.lags.size(); ++lag) {
         const auto& here = asked.at(found, budget, lag);
@@ -140,7 +161,19 @@ void run(const po::variables_map& options, const RunControl& control) {
                   });
   for (const auto& [layer, found] : layers) lines(layer, {}, found);
   if (!all.empty()) lines({}, {}, all);
-  study.write("budget,budget_tokens,lag");
+  auto findings = study.findings_head("overlap");
+  if (findings && !all.empty()) {
+    std::string words = "Of the tokens that a row attends most ";
+    for (std::size_t budget = 0; budget < asked.budgets.size(); ++budget) {
+      const auto& here = asked.at(all, budget, 0);
+      words += (budget == 0 ? "" : ", ") + share(here.shared, here) + " at " +
+               asked.budgets[budget] + " (by chance " + share(here.chance, here) + ")";
+    }
+    shown.add_to(*findings,
+                 words + " are so again after " + counted(asked.question.lags[0], "step") + ".",
+                 definition);
+  }
+  study.write(findings);
   print_by_lag(asked, all);
   print_by_layer(asked, layers);
   study.end();

@@ -39,8 +39,10 @@ Position: the first 8 tokens and the rest. Class, by the token's text; the first
   space              white space only
   other              nothing of all this, such as a part of a character
 
-Sink heads (arXiv:2410.10781): those whose mean p_i0 over the rows i >= 1 is above --epsilon. "First
-of last row" is p_i0 of the last row (StreamingLLM: above half in all but the two lowest layers).
+Sink heads (arXiv:2410.10781): those whose mean p_i0 over the rows i >= 1 is above --epsilon. Row 0,
+which has one token to attend, is left out of that mean; accumulated scores and shares by position,
+class and text hold it, so that token 0 has a little more there. "First of last row" is p_i0 of the
+last row (StreamingLLM: above half in all but the two lowest layers).
 
 Without the sinks: the same scores without the first --sinks tokens; rows are not divided anew.
 Gini (0: evenly, near 1: few have all) and the heavy hitters' share of what is left. Figures of a
@@ -132,9 +134,11 @@ void run(const po::variables_map& options, const RunControl& control) {
   const double epsilon = share_option(options, "epsilon");
   std::string above;
   csv::append_number(above, epsilon);
-  study.begin("sink heads: mean p_i0 over rows i >= 1 above " + above +
-              "; heavy hitters: " + grouped(attention::heavy_hitters(plan.tokens, question.heavy)) +
-              " tokens of a head; sinks that are taken away: the first " + grouped(question.sinks));
+  study.begin(
+      "sink heads: mean p_i0 over rows i >= 1 above " + above +
+          "; heavy hitters: " + grouped(attention::heavy_hitters(plan.tokens, question.heavy)) +
+          " tokens of a head; sinks that are taken away: the first " + grouped(question.sinks),
+      200ULL * plan.tokens, "kind,item");
   std::map<std::uint32_t, SinksSums> layers;
   SinksSums all;
   auto heads = nlohmann::ordered_json::array();
@@ -154,7 +158,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   if (findings && all.heads > 0) {
     add_sinks(question, plan, all, std::move(heads), epsilon, *findings);
   }
-  study.write("kind,item", findings);
+  study.write(findings);
   if (plan.pieces.empty()) {
     std::cout << "\n"
               << wrapped("  ", plan.trace + " holds no texts of tokens: nothing by class or text.");
@@ -180,7 +184,6 @@ Command analyze_sinks_command() {
       "first tokens that are taken away");
   add("top", whole_number<std::uint32_t>()->default_value(20)->value_name("N"),
       "texts that are printed; files hold all");
-  add("json", po::value<std::string>()->value_name("FILE"), "what the report shows of it, as JSON");
   add_row_study_options(command);
   command.run = run;
   return command;

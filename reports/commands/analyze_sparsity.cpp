@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <optional>
 
 #include "reports/attention/sparsity.hpp"
+#include "reports/commands/row_findings.hpp"
 #include "reports/commands/row_study.hpp"
 #include "reports/commands/whole_number.hpp"
 #include "reports/text_table.hpp"
@@ -42,22 +44,26 @@ std::string percent(const Sparsity& found, double share) {
 }
 
 /// `is_published`: the threshold is the one that the published share is of.
-void print(const std::map<std::uint32_t, OfLayer>& layers, const Sparsity& all, bool is_published) {
+std::string sentence(const std::map<std::uint32_t, OfLayer>& layers, bool is_published) {
+  const auto above =
+      static_cast<std::size_t>(std::count_if(layers.begin(), layers.end(), [](const auto& layer) {
+        return layer.second.all.share() > kPublished;
+      }));
+  return grouped(above) + " of " + grouped(layers.size()) +
+         (layers.size() == 1 ? " layer is" : " layers are") + " above 95 %" +
+         (is_published ? " (published: almost all)." : ".");
+}
+
+void print(const std::map<std::uint32_t, OfLayer>& layers, const Sparsity& all,
+           const std::string& in_words) {
   TextTable table({"layer", "share below", "least head", "most", "entries"});
-  std::size_t above = 0;
   for (const auto& [layer, found] : layers) {
-    above += found.all.share() > kPublished ? 1 : 0;
     table.add({std::to_string(layer), percent(found.all, found.all.share()),
                percent(found.all, found.least), percent(found.all, found.most),
                grouped(found.all.entries)});
   }
   table.add({"all", percent(all, all.share()), "", "", grouped(all.entries)});
-  std::cout << "\n"
-            << table.text("  ") << "\n"
-            << wrapped("  ", grouped(above) + " of " + grouped(layers.size()) +
-                                 (layers.size() == 1 ? " layer is" : " layers are") +
-                                 " above 95 %" +
-                                 (is_published ? " (published: almost all)." : "."));
+  std::cout << "\n" << table.text("  ") << "\n" << wrapped("  ", in_words);
 }
 
 void run(const po::variables_map& options, const RunControl& control) {
@@ -68,11 +74,15 @@ void run(const po::variables_map& options, const RunControl& control) {
   question.least_row = study.least_row(options);
   question.encoding = plan.encoding;
   const NeededRule rule{.kind = NeededRule::Kind::threshold, .fraction = question.threshold};
-  study.begin("entries p_ij, j <= i, that the needed set " + rule.text() +
-              " leaves out; rows of at least " + grouped(question.least_row) + " tokens");
+  const std::string definition = "entries p_ij, j <= i, that the needed set " + rule.text() +
+                                 " leaves out; rows of at least " + grouped(question.least_row) +
+                                 " tokens";
+  study.begin(definition);
+  RowFindings shown({"share of entries below " + rule.text()});
   std::map<std::uint32_t, OfLayer> layers;
   Sparsity all;
   const auto lines = [&](Index layer, Index head, const Sparsity& found) {
+    shown.add(layer, head, {found.entries > 0 ? std::optional(found.share()) : std::nullopt});
     if (found.entries > 0) study.found(layer, head, {}, "below_threshold", found.share());
     study.found(layer, head, {}, "entries", static_cast<double>(found.entries));
     study.found(layer, head, {}, "rows", static_cast<double>(found.rows));
@@ -90,8 +100,16 @@ void run(const po::variables_map& options, const RunControl& control) {
                   });
   for (const auto& [layer, found] : layers) lines(layer, {}, found.all);
   lines({}, {}, all);
-  study.write();
-  print(layers, all, question.threshold == 0.01);
+  const auto in_words = sentence(layers, question.threshold == 0.01);
+  auto findings = study.findings_head("sparsity");
+  if (findings) {
+    shown.add_to(
+        *findings,
+        "Entries below " + rule.text() + ": " + percent(all, all.share()) + "; " + in_words,
+        definition);
+  }
+  study.write(findings);
+  print(layers, all, in_words);
   study.end();
 }
 

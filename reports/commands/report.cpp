@@ -110,11 +110,11 @@ Command report_command() {
   command.usage = "RESULTS.h5... FINDINGS.json... --out REPORT.html";
   command.details =
       R"(Makes one self-contained page that works offline of results (kvreplay simulate, optimum) and of
-findings (--json of kvreplay analyze powerlaw, sinks and agreement, and of kvreplay claims), in any
-mix: a summary in words; curves over the budget; maps of layers and heads, each of which leads to
-its head; the head's own curves, distribution, agreement and tokens; when what was evicted is needed
-again, and how old is what is kept; tables, definitions, and the manifests of the runs. Each chart
-can be saved as SVG, PNG and CSV.
+findings (--json of kvreplay claims and of kvreplay analyze powerlaw, sinks, agreement, sparsity,
+persistence, overlap and entropy), in any mix: a summary in words; curves over the budget; maps of
+layers and heads, each of which leads to its head; the head's own curves, distribution, agreement
+and tokens; when what was evicted is needed again, and how old is what is kept; tables, definitions,
+and the manifests of the runs. Each chart can be saved as SVG, PNG and CSV.
 
 Several files are merged. Policies and budgets of one trace and scope share their charts; findings
 stand with the results of their trace, or by themselves where it is not the same trace. With several

@@ -12,7 +12,9 @@
 #include "reports/findings_head.hpp"
 #include "reports/text_table.hpp"
 #include "simulator/csv.hpp"
+#include "simulator/pooled_rows.hpp"
 #include "traces/errors.hpp"
+#include "traces/size_text.hpp"
 
 namespace kvreplay::commands {
 namespace {
@@ -35,6 +37,7 @@ void add_row_study_options(Command& command) {
   add_head_options(command);
   add_threads_option(command);
   add("csv", po::value<std::string>()->value_name("FILE"), "what was found, down to heads, as CSV");
+  add("json", po::value<std::string>()->value_name("FILE"), "what the report shows of it, as JSON");
   add("overwrite", po::bool_switch(), "replace output files that exist");
   add("incomplete", po::bool_switch(), "take the whole rows of an unfinished trace");
   command.usage = "T.h5 [OPTIONS]";
@@ -61,7 +64,8 @@ RowStudy::RowStudy(const po::variables_map& options)
   if (json_) written.push_back({"--json", *json_});
   distinct_paths({{"the trace", reader_.path()}}, written);
   for (const auto& file : written) {
-    files_.claim(file.path.string(), options["overwrite"].as<bool>());
+    auto& claimed = files_.claim(file.path.string(), options["overwrite"].as<bool>());
+    if (file.called == "--csv") csv_file_ = &claimed;
   }
 }
 
@@ -80,13 +84,18 @@ std::uint32_t RowStudy::least_row(const po::variables_map& options) const {
                               (longest == 1 ? " token" : " tokens"));
 }
 
-void RowStudy::begin(const std::string& definition) {
+void RowStudy::begin(const std::string& definition, std::uint64_t bytes,
+                     const std::string& columns) {
+  lines_ = "trace,layer,head," + columns + (columns.empty() ? "" : ",") + "quantity,value\n";
+  const std::uint64_t of_rows = 2 * kSlabValues * sizeof(float) + 100ULL * plan_.tokens;
+  const auto on = std::min<std::uint64_t>(threads_, plan_.units.size());
   const auto& sampling = plan_.sampling;
   std::cout << plan_.trace << ": " << counted(plan_.units.size(), "head") << ", "
             << grouped(plan_.tokens) << (plan_.tokens == 1 ? " token" : " tokens")
-            << (sampling.all() ? "" : ", only " + in_words(sampling)) << ", " << threads_
-            << (threads_ == 1 ? " thread" : " threads") << "\n"
-            << wrapped("  ", definition);
+            << (sampling.all() ? "" : ", only " + in_words(sampling)) << "\n"
+            << wrapped("  ", definition)
+            << wrapped("  ", "memory up to about " + size_text(on * (of_rows + bytes)) + " on " +
+                                 counted(on, "thread"));
   const auto windowed = windowed_layers(plan_, reader_.info());
   if (!windowed.empty()) {
     std::cout << wrapped("  ", "Queries of layers " + index_ranges(windowed) +
@@ -122,13 +131,32 @@ std::optional<nlohmann::ordered_json> RowStudy::findings_head(std::string_view k
   return head;
 }
 
-void RowStudy::write(const std::string& columns,
-                     const std::optional<nlohmann::ordered_json>& findings) {
+void RowStudy::announce_csv() const {
+  if (!csv_) return;
+  std::set<std::uint32_t> layers;
+  for (const auto& unit : plan_.units) layers.insert(unit.layer);
+  const std::size_t places = plan_.units.size() + layers.size() + 1;
+  std::cout << wrapped("  ", *csv_ + ": about " + size_text(places * lines_.size()) + ", " +
+                                 counted(places, "time") + " the lines of the first head")
+            << std::flush;
+}
+
+void RowStudy::write_lines(std::size_t least) {
+  if (!csv_ || lines_.size() < least) return;
+  try {
+    if (csv_fault_.empty()) csv_file_->write(lines_);
+  } catch (const OutputError& error) {
+    csv_fault_ = error.what();  // said at the end: it costs no other file
+  }
+  lines_.clear();
+}
+
+void RowStudy::write(const std::optional<nlohmann::ordered_json>& findings) {
   if (heads_done_ == 0) throw Interrupted("interrupted before any head was done");
   if (csv_) {
     files_.write(*csv_, [&](OutputFile& file) {
-      file.write("trace,layer,head," + columns + (columns.empty() ? "" : ",") + "quantity,value\n");
-      file.write(lines_);
+      write_lines(0);
+      if (!csv_fault_.empty()) throw OutputError(csv_fault_);
       file.finish(whole());
     });
   }

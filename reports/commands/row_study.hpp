@@ -39,8 +39,10 @@ class RowStudy {
   void need_every_row(const std::string& why) const;
   /// The option --least-row. Throws std::invalid_argument where no row is as long.
   std::uint32_t least_row(const po::variables_map& options) const;
-  /// Prints what is looked at, and by which definition.
-  void begin(const std::string& definition);
+  /// Prints what is looked at, by which definition, and the memory that it takes: `bytes` for what
+  /// a thread remembers of a head besides its rows. `columns` are the CSV's own, "kind,item".
+  void begin(const std::string& definition, std::uint64_t bytes = 0,
+             const std::string& columns = "");
 
   /// As attention::study_heads(): take(layer, head, found).
   template <class Begin, class Take>
@@ -49,6 +51,8 @@ class RowStudy {
       ++heads_done_;
       empty_rows_ += of.empty_rows;
       take(of.layer, of.head, of.found);
+      if (heads_done_ == 1) announce_csv();
+      write_lines(kLinesTogether);
     });
   }
 
@@ -58,14 +62,20 @@ class RowStudy {
   /// One number of the CSV; `fields` are in the command's own columns.
   void found(Index layer, Index head, const std::vector<std::string>& fields,
              std::string_view quantity, double value);
-  /// Writes the CSV, whose own columns are `columns` ("kind,item"), and the findings where there
-  /// are any, and says what is missing. Throws Interrupted where no head is done.
-  void write(const std::string& columns = "",
-             const std::optional<nlohmann::ordered_json>& findings = std::nullopt);
+  /// Ends the CSV, writes the findings where there are any, and says what is missing. Throws
+  /// Interrupted where no head is done.
+  void write(const std::optional<nlohmann::ordered_json>& findings);
   /// Behind the tables: names the file. Throws Interrupted or OutputError where there is cause.
   void end() const;
 
  private:
+  static constexpr std::size_t kLinesTogether = std::size_t{1} << 20;  // bytes
+
+  /// By the lines of the first head.
+  void announce_csv() const;
+  /// The lines of the CSV where there are at least so many bytes of them.
+  void write_lines(std::size_t least);
+
   TraceReader reader_;
   ReplayPlan plan_;
   unsigned threads_;
@@ -73,7 +83,9 @@ class RowStudy {
   std::optional<std::string> csv_;
   std::optional<std::string> json_;
   OutputFiles files_;
-  std::string lines_;
+  OutputFile* csv_file_ = nullptr;
+  std::string lines_;      // of the CSV, yet to be written
+  std::string csv_fault_;  // what kept the CSV from being written
   std::size_t heads_done_ = 0;
   std::uint64_t empty_rows_ = 0;
 };

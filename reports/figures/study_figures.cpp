@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "reports/row_kinds.hpp"
 #include "reports/text_table.hpp"
 
 namespace kvreplay {
@@ -163,9 +164,12 @@ void add_sinks(const json& study, std::vector<Figure>& figures) {
   Figure figure;
   figure.id = id_start(study) + "sinks-tokens";
   figure.title = "Attention by position and text of tokens";
-  figure.caption = of_what(study, "sinks") +
-                   "Share of all attention that a token gets, mean over heads; the heaviest have "
-                   "their text beside them. Grey: what rows of even weights would give.";
+  figure.caption =
+      of_what(study, "sinks") +
+      "Share of all attention that a token gets, mean over heads, of all rows, also of row "
+      "0, which gives the first token all; its mean share on the map is of the rows "
+      "behind. The heaviest have their text beside them. Grey: what rows of even weights would "
+      "give.";
   figure.x.title = "position of the token";
   figure.y = {.title = "share of all attention", .logarithmic = true};
   FigureSeries mass;
@@ -283,6 +287,20 @@ void add_agreement(const json& study, std::vector<Figure>& figures) {
   figures.push_back(std::move(map));
 }
 
+void add_row_study(const json& study, const RowKind& of, std::vector<Figure>& figures) {
+  const std::string kind(of.kind);
+  const json& found = study.at(kind);
+  if (found.at("columns").empty()) return;
+  const auto shown = found.at("columns").at(0).get<std::string>();
+  Figure map = map_of_heads(found.at("heads"), shown,
+                            [](const json& head) { return number(head.at("values").at(0)); });
+  map.id = id_start(study) + kind + "-map";
+  map.title = std::string(of.heading) + " by layer and head: " + shown;
+  map.caption = of_what(study, kind.c_str()) +
+                "What was looked at: " + found.at("definition").get<std::string>() + ".";
+  figures.push_back(std::move(map));
+}
+
 }  // namespace
 
 std::vector<Figure> study_figures(const json& study) {
@@ -290,6 +308,9 @@ std::vector<Figure> study_figures(const json& study) {
   if (study.contains("agreement")) add_agreement(study, figures);
   if (study.contains("sinks")) add_sinks(study, figures);
   if (study.contains("powerlaw")) add_powerlaw(study, figures);
+  for (const auto& of : kRowKinds) {
+    if (study.contains(std::string(of.kind))) add_row_study(study, of, figures);
+  }
   return figures;
 }
 

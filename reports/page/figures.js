@@ -142,18 +142,21 @@ function enterStudy() {
   at("agreement").hidden = !s.agreement || !s.agreement.budgets.length;
   at("sinks").hidden = !s.sinks;
   at("powerlaw").hidden = !s.powerlaw;
-  for (const kind of ["agreement", "sinks", "powerlaw"]) {
+  at("rows").hidden = !rowKinds.some((kind) => s[kind]);
+  for (const kind of rowKinds) at(kind).hidden = !s[kind];
+  for (const kind of ["agreement", "sinks", "powerlaw", ...rowKinds]) {
     const only = s[kind] ? s[kind].only : "";
     at(kind + "-only").hidden = !only;
     at(kind + "-only").textContent = "This is of " + only + " only.";
   }
   if (s.agreement) {
     options("agreement-figure", s.figures.filter((figure) => figure.id.includes("-agreement-") && !figure.cells).map((figure) => [figure.id, figure.title]), true);
+    const hasOptimum = s.agreement.budgets.some((budget) => known(budget.optimum));
     fillTable(at("agreement-table"), [{ title: "Budget", text: true }, { title: "Verdict", text: true }, { title: "Loss of h2o beyond h2o-global" }, { title: "95 % interval" },
-      { title: "Overlap with the future" }, { title: "By chance" }, { title: "Loss of h2o" }, { title: "Optimum" }],
+      { title: "Overlap with the future" }, { title: "By chance" }, { title: "Loss of h2o" }, ...(hasOptimum ? [{ title: "Optimum" }] : [])],
       s.agreement.budgets.map((budget) => [budget.budget + " = " + count(budget.tokens), budget.verdict, decimal(budget.extra ? budget.extra.value : null),
         budget.extra && known(budget.extra.low) ? decimal(budget.extra.low) + " to " + decimal(budget.extra.high) : "–",
-        decimal(budget.future ? budget.future.value : null), decimal(budget.chance ? budget.chance.value : null), decimal(budget.h2o), decimal(budget.optimum)]));
+        decimal(budget.future ? budget.future.value : null), decimal(budget.chance ? budget.chance.value : null), decimal(budget.h2o), ...(hasOptimum ? [decimal(budget.optimum)] : [])]));
   }
   if (s.sinks) {
     fillTable(at("sinks-table"), [{ title: "Class of tokens", text: true }, { title: "Tokens" }, { title: "Share of attention" }, { title: "Even rows" }, { title: "Heavy hitters" }],
@@ -161,5 +164,17 @@ function enterStudy() {
     at("sinks-table").hidden = !s.sinks.classes.length;
   }
   if (s.powerlaw) fillVerdicts(s.powerlaw);
-  return Promise.all([s.agreement ? drawAgreement() : null, s.sinks ? drawSinks() : null, s.powerlaw ? drawPowerlaw() : null]);
+  return Promise.all([s.agreement ? drawAgreement() : null, s.sinks ? drawSinks() : null, s.powerlaw ? drawPowerlaw() : null, ...rowKinds.filter((kind) => s[kind]).map(drawRows)]);
+}
+
+// Studies whose findings have one form: a few figures for each head, layer and all.
+const rowKinds = ["sparsity", "persistence", "overlap", "entropy"];
+
+function drawRows(kind) {
+  const found = study()[kind];
+  at(kind + "-words").textContent = found.sentence;
+  fillTable(at(kind + "-table"), [{ title: "Layer" }, ...found.columns.map((title) => ({ title }))],
+    [...found.layers.map((one) => [String(one.layer), one.values]), ["all", found.all]].map(([name, values]) => [name, ...values.map((value) => number(value))]));
+  const map = figureOf(kind + "-map");
+  return map ? showFigure(kind + "-map", map, { pick: true }) : hide(kind + "-map");
 }

@@ -9,6 +9,8 @@ function knownHeads() {
   const units = new Set();
   const add = (layer, unit) => { layers.add(layer); units.add(unit); };
   if (g && g.map && g.scope === "head") g.map.layers.forEach((layer) => g.map.units.forEach((unit) => add(layer, unit)));
+  const mapped = (s.figures || []).filter((figure) => rowKinds.some((kind) => figure.id.endsWith("-" + kind + "-map")));
+  mapped.forEach(({ cells }) => cells.layers.forEach((layer) => cells.units.forEach((unit) => add(layer, unit))));
   for (const list of [s.sinks && s.sinks.heads, s.agreement && s.agreement.heads, s.powerlaw && s.powerlaw.places.filter((place) => known(place.head))]) {
     for (const one of list || []) add(one.layer, one.head);
   }
@@ -79,6 +81,10 @@ function headWords() {
   if (sinks) words.push((sinks.sink_head ? "A sink head: " : "No sink head: ") + "the first token gets " + percentText(sinks.first_mean) + " of its attention; Gini " + number(sinks.gini, 3) + ".");
   const place = ofHead(s.powerlaw && s.powerlaw.places);
   if (place && place.fits.accumulated) words.push("Accumulated attention: " + place.fits.accumulated.in_words + ".");
+  for (const { title, cells } of (s.figures || []).filter((figure) => rowKinds.some((kind) => figure.id.endsWith("-" + kind + "-map")))) {
+    const place = cells.layers.indexOf(state.head.layer) * cells.units.length + cells.units.indexOf(state.head.unit);
+    if (known(cells.values[place])) words.push(title.replace(" by layer and head", "") + " " + number(cells.values[place]) + ".");
+  }
   const agreement = ofHead(s.agreement && s.agreement.heads);
   if (agreement) words.push("h2o loses beyond h2o-global: " + s.agreement.budgets.map((budget, b) => decimal(agreement.extra[b]) + " at " + budget.budget).join(", ") + ".");
   return words;
@@ -141,6 +147,6 @@ function headTokens() {
   const order = head.tokens.position.map((_, i) => i).sort((a, b) => head.tokens.position[a] - head.tokens.position[b]);
   const positions = order.map((i) => head.tokens.position[i]);
   return { title: "The tokens that get most, " + headName(), x: axis("Position of the token"), y: axis("Share of the head's attention", true),
-    caption: "The " + positions.length + " heaviest tokens: " + head.tokens.position.map((position, i) => text(position) + " (" + position + ") " + percentText(head.tokens.mass[i])).join(", ") + ".",
+    caption: "Of all rows, also row 0, which the mean share of the first token above leaves out. The " + positions.length + " heaviest tokens: " + head.tokens.position.map((position, i) => text(position) + " (" + position + ") " + percentText(head.tokens.mass[i])).join(", ") + ".",
     series: [{ name: "recorded rows", look: 0, dash: 0, line: false, marks: true, labelled: 8, x: positions, y: order.map((i) => head.tokens.mass[i]), texts: positions.map(text) }] };
 }

@@ -57,6 +57,7 @@ TEST_CASE("analyze agreement takes several traces, and says where models mix") {
   CHECK(has_line(read_text(csv), ",,,raw,future,10%,,,overlap,mean,", "0."));
   CHECK(has_line(read_text(csv), ",,,h2o,h2o-global,10%,,,extra_loss,mean,", ""));
   CHECK_THAT(read_text(csv), !Contains("optimum"));
+  CHECK_THAT(both.out, !Contains("optimum") && Contains("heads that fail"));
 
   REQUIRE(run_kvreplay("trace synth --tokens 80 --layers 1 --heads 2 --out '" + bench.path("v.h5") +
                        "'")

@@ -1,6 +1,7 @@
 // The commands that study rows: sinks, sparsity, persistence, overlap, entropy.
 #include <catch2/catch.hpp>
 #include <iostream>
+#include <regex>
 #include <sstream>
 
 #include "bench.hpp"
@@ -35,8 +36,16 @@ TEST_CASE("studies print what they find and write it down to heads") {
     INFO(run.err);
     REQUIRE(run.exit_code == 0);
     const auto& [words, line] = expected.at(study);
-    CHECK_THAT(run.out, Contains(words) && Contains("8 heads, 96 tokens"));
+    CHECK_THAT(run.out, Contains(words) && Contains("8 heads, 96 tokens") &&
+                            Contains("memory up to about ") && Contains(" on 1 thread\n"));
     const auto lines = read_text(csv);
+    // How large the CSV becomes is said when the first head is done; lines of layers are as many.
+    std::smatch said;
+    const auto out = unwrapped(run.out);
+    REQUIRE(std::regex_search(out, said, std::regex("csv: about ([0-9.]+) (kB|B), 11 times")));
+    const double bytes = std::stod(said[1]) * (said[2] == "kB" ? 1000 : 1);
+    CHECK(bytes > 0.7 * static_cast<double>(lines.size()));
+    CHECK(bytes < 1.5 * static_cast<double>(lines.size()));
     CHECK(has_line(lines, line, ""));
     CHECK(has_line(lines, "t.h5,1,,", ""));  // of a layer
     CHECK(has_line(lines, "t.h5,,,", ""));   // of all
@@ -52,6 +61,16 @@ TEST_CASE("studies print what they find and write it down to heads") {
     CHECK(run_kvreplay(command + " --heads 4").exit_code == 2);
     CHECK_THAT(run_kvreplay("help analyze " + study).out, Contains("CSV: trace,layer,head,"));
   }
+}
+
+TEST_CASE("persistence by chance is the share of the first half, in one column") {
+  const Bench bench;
+  const auto run = run_kvreplay("analyze persistence '" + bench.path("t.h5") + "'");
+  CHECK_THAT(run.out, Contains("layer  persistence  first half  second half  one row\n") &&
+                          Contains("which is this program's reading"));
+  const auto help = unwrapped(run_kvreplay("help analyze persistence").out);
+  CHECK_THAT(help, Contains("It is also the persistence by chance") &&
+                       Contains("That any row of a half counts is this program's own reading"));
 }
 
 TEST_CASE("sinks of a synthetic trace are found") {

@@ -23,7 +23,12 @@ std::string page_of(const TemporaryFolder& folder) {
         "analyze powerlaw " + path("t.h5") + "--precision 0.2 --json " + path("p.json"),
         "analyze sinks " + path("t.h5") + "--json " + path("s.json"),
         "analyze agreement " + path("t.h5") + "--budget 10% --no-optimum --json " + path("a.json"),
-        "report " + path("r.h5") + path("p.json") + path("s.json") + path("a.json") + "--out " +
+        "analyze sparsity " + path("t.h5") + "--least-row 50 --json " + path("y.json"),
+        "analyze persistence " + path("t.h5") + "--json " + path("z.json"),
+        "analyze overlap " + path("t.h5") + "--budget 10% --json " + path("o.json"),
+        "analyze entropy " + path("t.h5") + "--json " + path("e.json"),
+        "report " + path("r.h5") + path("p.json") + path("s.json") + path("a.json") +
+            path("y.json") + path("z.json") + path("o.json") + path("e.json") + "--out " +
             path("r.html")}) {
     const auto run = run_kvreplay(command);
     INFO(command << run.err);
@@ -41,8 +46,9 @@ std::string seen(const std::string& body, const std::string& name) {
 
 const std::string kCharts =
     "loss,metric,spread,map,head-loss,head-ccdf,head-agreement,head-tokens,agreement,"
-    "agreement-map,sinks-map,sinks-tokens,powerlaw,powerlaw-map";
-constexpr int kChartCount = 14;
+    "agreement-map,sinks-map,sinks-tokens,powerlaw,powerlaw-map,sparsity-map,persistence-map,"
+    "overlap-map,entropy-map";
+constexpr int kChartCount = 18;
 
 }  // namespace
 
@@ -62,6 +68,7 @@ TEST_CASE("a report with findings is drawn, leads to heads, and saves every char
   CHECK(seen(body, "focused") == "head-layer");
   CHECK_THAT(seen(body, "words"), Contains("sink head: the first token gets ") &&
                                       Contains("Accumulated attention: ") &&
+                                      Contains("How widely rows spread: mean perplexity ") &&
                                       Contains("h2o loses beyond h2o-global: "));
   CHECK(seen(body, "focusable") == "true");
   CHECK(seen(body, "moved") == "One head: layer 0, head 3");
