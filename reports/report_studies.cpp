@@ -264,7 +264,7 @@ json report_studies(std::span<const FindingsFile> findings, std::span<const json
       study.shown["headline"] = study_sentences(study.shown);
       study.shown["figures"] = json::array();
       for (const auto& figure : study_figures(study.shown)) {
-        study.shown["figures"].push_back(to_json(figure));
+        study.shown["figures"].push_back(to_json(with_ticks(figure)));
       }
     } catch (const json::exception&) {
       throw damaged(study.shown["sources"].back().get<std::string>());

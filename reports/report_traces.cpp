@@ -116,6 +116,7 @@ class Mean {
 
  private:
   void add_budgets(json& out) const {
+    out["budget_axis"] = groups_.front()->at("budget_axis");
     for (const char* key : {"budgets", "replayed", "listed"}) out[key] = json::array();
     for (std::size_t b = 0; b < budgets_.size(); ++b) {
       const auto& places = budgets_[b];

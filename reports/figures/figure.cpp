@@ -18,7 +18,11 @@ json numbers(const std::vector<double>& values) {
 }
 
 json to_json(const Axis& axis) {
-  return {{"title", axis.title}, {"logarithmic", axis.logarithmic}, {"from_zero", axis.from_zero}};
+  return {{"title", axis.title},
+          {"logarithmic", axis.logarithmic},
+          {"from_zero", axis.from_zero},
+          {"ticks", numbers(axis.ticks)},
+          {"notes", axis.notes}};
 }
 
 json to_json(const FigureSeries& series) {
@@ -57,8 +61,12 @@ Figure figure_of(const json& figure) {
     }
     return values;
   };
-  const auto axis_of = [](const json& of) {
-    return Axis{of.at("title"), of.at("logarithmic"), of.at("from_zero")};
+  const auto axis_of = [&](const json& of) {
+    return Axis{.title = of.at("title"),
+                .logarithmic = of.at("logarithmic"),
+                .from_zero = of.at("from_zero"),
+                .ticks = numbers_of(of, "ticks"),
+                .notes = of.at("notes")};
   };
   Figure out;
   out.id = figure.at("id");

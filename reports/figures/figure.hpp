@@ -17,6 +17,8 @@ struct Axis {
   std::string title;
   bool logarithmic = false;  ///< points at or below 0 are not drawn
   bool from_zero = false;
+  std::vector<double> ticks = {};       ///< which numbers it names; empty: round ones
+  std::vector<std::string> notes = {};  ///< below each of them, or none
 };
 
 /// One line, or points; all lists are as long as x, or empty.
@@ -53,6 +55,10 @@ struct Figure {
   std::vector<FigureSeries> series;
   std::optional<FigureCells> cells;  ///< instead of axes and series
 };
+
+/// With the ticks that its axes have where none are said: for the page, so that it names the same
+/// numbers as a file.
+Figure with_ticks(Figure figure);
 
 /// With the names of the members; numbers to five digits, null where there is none.
 nlohmann::json to_json(const Figure& figure);

@@ -41,6 +41,10 @@ std::size_t dash_of_bound(const std::string& bound, std::size_t before) {
   return dashes[before % dashes.size()];
 }
 
+std::string bound_note(const std::string& name) {
+  return looks().at("bound_names").value(name, "");
+}
+
 std::string cell_colour(double part, bool diverging) {
   const auto& stops = looks().at(diverging ? "diverging" : "viridis");
   const double at = std::clamp(part, 0.0, 1.0) * static_cast<double>(stops.size() - 1);

@@ -16,6 +16,8 @@ std::string dashes_of(const FigureSeries& series);
 std::string shape_of(const FigureSeries& series);
 /// Number of the dashes of a bound, "optimum", of which kind there were so many before.
 std::size_t dash_of_bound(const std::string& bound, std::size_t before);
+/// What is said of a bound behind its name, " (best eviction)"; empty: nothing.
+std::string bound_note(const std::string& name);
 /// Of a value between 0 and 1, "#440154".
 std::string cell_colour(double part, bool diverging);
 

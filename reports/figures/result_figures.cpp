@@ -1,8 +1,11 @@
 #include "reports/figures/result_figures.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "reports/assets.hpp"
 #include "reports/figures/looks.hpp"
@@ -21,6 +24,18 @@ std::string budget_text(const json& group, std::size_t budget) {
   const json& asked = group["budgets"][budget];
   const auto& share = asked["share"].get_ref<const std::string&>();
   return grouped(asked["tokens"].get<std::uint64_t>()) + (share.empty() ? "" : " (" + share + ")");
+}
+
+/// As asked for, else in percent of n; empty: n is not one number.
+std::string share_text(const json& group, std::size_t budget) {
+  const json& asked = group["budgets"][budget];
+  const auto& share = asked["share"].get_ref<const std::string&>();
+  const auto n = group["tokens"].get<double>();
+  if (!share.empty() || n == 0) return share;
+  const double part = asked["tokens"].get<double>() / n;
+  char text[32];
+  std::snprintf(text, sizeof text, part < 0.0995 ? "%.2g%%" : "%.3g%%", 100 * part);
+  return text;
 }
 
 std::string id_start(const json& group) {
@@ -70,6 +85,7 @@ std::vector<FigureSeries> looks_of(const json& group) {
       ++next;
     } else {
       const std::string bound = series["bound"];
+      one.name += bound_note(one.name);
       one.dash = dash_of_bound(bound, bounds[bound]++);
     }
     all.push_back(std::move(one));
@@ -94,10 +110,13 @@ Figure over_budget(const json& group, const std::string& metric) {
   if (!known.is_null()) {
     figure.caption += " " + title_of(metric) + ": " + known["formula"].get<std::string>() + ".";
   }
-  figure.x.title = "budget k: tokens kept";
+  const auto n = group["tokens"].get<std::uint64_t>();
+  figure.x.title = n > 0 ? "Budget k: tokens kept, and their share of n = " + grouped(n)
+                         : "Budget k: tokens kept";
+  figure.x.logarithmic = group["budget_axis"] == "log";
   figure.y = {.title = title_of(metric), .from_zero = metric != "share_of_optimum"};
-  double least = 0;
-  double most = 0;
+  // The budgets that the page names too, where they were measured.
+  std::set<std::size_t> measured;
   auto looks = looks_of(group);
   const json& table = group["values"][metric]["mean"];
   const json* intervals = nullptr;
@@ -109,8 +128,7 @@ Figure over_budget(const json& group, const std::string& metric) {
     for (std::size_t b = 0; b < group["budgets"].size(); ++b) {
       if (table[s][b].is_null()) continue;
       const double tokens = group["budgets"][b]["tokens"];
-      least = least == 0 ? tokens : std::min(least, tokens);
-      most = std::max(most, tokens);
+      measured.insert(b);
       series.x.push_back(tokens);
       series.y.push_back(number(table[s][b]));
       if (intervals == nullptr) continue;
@@ -120,7 +138,15 @@ Figure over_budget(const json& group, const std::string& metric) {
     series.marks = series.x.size() <= kManyPoints;
     if (!series.x.empty()) figure.series.push_back(std::move(series));
   }
-  figure.x.logarithmic = least > 0 && most / least >= 8;
+  for (const auto& listed : group["listed"]) {
+    const auto b = listed.get<std::size_t>();
+    if (!measured.contains(b)) continue;
+    figure.x.ticks.push_back(group["budgets"][b]["tokens"]);
+    figure.x.notes.push_back(share_text(group, b));
+  }
+  // As in the page's legends, bounds come last.
+  std::stable_partition(figure.series.begin(), figure.series.end(),
+                        [](const auto& series) { return series.look.has_value(); });
   return figure;
 }
 

@@ -48,6 +48,7 @@ Scale::Scale(const Axis& axis, const std::vector<double>& values, double from, d
         if (shown && std::log10(tick) >= low_ && std::log10(tick) <= high_) ticks_.push_back(tick);
       }
     }
+    if (!axis.ticks.empty()) ticks_ = axis.ticks;
     return;
   }
   if (most <= least) most = least + (least == 0 ? 1 : std::abs(least));
@@ -59,6 +60,7 @@ Scale::Scale(const Axis& axis, const std::vector<double>& values, double from, d
     const double tick = low_ + i * step;
     ticks_.push_back(std::abs(tick) < step * 1e-9 ? 0 : tick);
   }
+  if (!axis.ticks.empty()) ticks_ = axis.ticks;
 }
 
 double Scale::along(double value) const {
@@ -68,6 +70,31 @@ double Scale::along(double value) const {
 std::optional<double> Scale::operator()(double value) const {
   if (!std::isfinite(value) || (logarithmic_ && value <= 0)) return std::nullopt;
   return from_ + along(value) * (to_ - from_);
+}
+
+std::vector<double> along_x(const Figure& figure) {
+  std::vector<double> values;
+  for (const auto& series : figure.series) {
+    values.insert(values.end(), series.x.begin(), series.x.end());
+  }
+  return values;
+}
+
+std::vector<double> along_y(const Figure& figure) {
+  std::vector<double> values;
+  for (const auto& series : figure.series) {
+    for (const auto* list : {&series.y, &series.low, &series.high}) {
+      values.insert(values.end(), list->begin(), list->end());
+    }
+  }
+  return values;
+}
+
+Figure with_ticks(Figure figure) {
+  if (figure.cells) return figure;
+  figure.x.ticks = Scale(figure.x, along_x(figure), 0, 1).ticks();
+  figure.y.ticks = Scale(figure.y, along_y(figure), 0, 1).ticks();
+  return figure;
 }
 
 std::string tick_text(double value) {

@@ -19,7 +19,7 @@ class Scale {
 
   /// None: not on this axis.
   std::optional<double> operator()(double value) const;
-  /// Round numbers, ascending.
+  /// Those of the axis, else round numbers, ascending.
   const std::vector<double>& ticks() const { return ticks_; }
 
  private:
@@ -32,6 +32,10 @@ class Scale {
   double high_ = 1;
   std::vector<double> ticks_;
 };
+
+/// All numbers that a figure has along an axis.
+std::vector<double> along_x(const Figure& figure);
+std::vector<double> along_y(const Figure& figure);
 
 /// In at most four digits: "0.05", "1,024", "1e-6".
 std::string tick_text(double value);

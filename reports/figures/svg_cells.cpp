@@ -8,6 +8,26 @@
 
 namespace kvreplay::svg {
 
+namespace {
+
+/// As the page has it: shares in percent, which is what a cell has room for.
+std::string in_cell(double value, double largest) {
+  if (largest > 1) return tick_text(std::stod(fixed(value, value < 10 ? 1 : 0)));
+  const std::string text = fixed(100 * value, std::abs(value) < 0.0995 ? 1 : 0);
+  return text == "-0.0" || text == "-0" ? text.substr(1) : text;
+}
+
+/// Black on what is light, white on what is dark.
+std::string ink_on(const std::string& colour) {
+  const auto channel = [&](std::size_t which) {
+    return static_cast<double>(std::stoul(colour.substr(1 + 2 * which, 2), nullptr, 16)) / 255;
+  };
+  const double light = 0.2126 * channel(0) + 0.7152 * channel(1) + 0.0722 * channel(2);
+  return light > 0.55 ? "#111111" : "#ffffff";
+}
+
+}  // namespace
+
 double draw_cells(const FigureCells& cells, Drawing& drawing) {
   const std::size_t units = std::max<std::size_t>(1, cells.units.size());
   const double right = kWidth - 120;
@@ -42,6 +62,13 @@ double draw_cells(const FigureCells& cells, Drawing& drawing) {
                               : std::string("#bbbbbb")) +
                        "\"",
                    where + ": " + (known ? tick_text(value) : "not known"));
+      if (!known || width < 25 || height < 14) continue;
+      drawing.text(kLeft + (static_cast<double>(l) + 0.48) * width,
+                   kTop + (static_cast<double>(u) + 0.47) * height + 4,
+                   in_cell(value, std::max(most, -least)),
+                   " class=\"number\" text-anchor=\"middle\" font-size=\"10\" fill=\"" +
+                       ink_on(cell_colour((value - least) / (most - least), cells.diverging)) +
+                       "\"");
     }
   }
   const std::size_t each = std::max<std::size_t>(1, (cells.layers.size() + 19) / 20);
@@ -69,9 +96,13 @@ double draw_cells(const FigureCells& cells, Drawing& drawing) {
     drawing.rect(right + 20, kTop + 14 + step * legend / kSteps, 14, legend / kSteps + 0.5,
                  " fill=\"" + cell_colour(part, cells.diverging) + "\"");
   }
-  for (const double part : {0.0, 0.5, 1.0}) {
-    drawing.text(right + 40, kTop + 18 + (1 - part) * legend,
-                 tick_text(rounded(least + part * (most - least))));
+  const Scale numbers({}, {least, most}, 0, 1);
+  for (const double tick : numbers.ticks()) {
+    const double part = (tick - least) / (most - least);
+    if (part < 0 || part > 1) continue;
+    const double up = kTop + 14 + (1 - part) * legend;
+    drawing.line(right + 34, up, right + 38, up, " stroke=\"#000\"");
+    drawing.text(right + 41, up + 4, tick_text(rounded(tick)), " class=\"tick\"");
   }
   return std::max(bottom + 58, kTop + legend + 40);
 }

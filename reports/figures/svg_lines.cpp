@@ -12,7 +12,7 @@ namespace kvreplay::svg {
 namespace {
 
 constexpr double kPlotHeight = 360;
-constexpr double kLegend = 210;
+constexpr double kLegend = 226;
 constexpr double kRow = 19;          // of the legend
 constexpr std::size_t kCrowd = 200;  // points of a series, which are then small
 
@@ -81,14 +81,23 @@ void draw_axes(const Figure& figure, const Scale& x, const Scale& y, double righ
     drawing.line(kLeft, up, right, up, " stroke=\"#000\" stroke-opacity=\"0.12\"");
     drawing.text(kLeft - 8, up + 4, tick_text(tick), " text-anchor=\"end\"");
   }
-  for (const double tick : x.ticks()) {
+  double taken = 0;  // what is written left of here
+  for (std::size_t i = 0; i < x.ticks().size(); ++i) {
+    const double tick = x.ticks()[i];
     const double across = x(tick).value();
     drawing.line(across, bottom, across, bottom + 5, " stroke=\"#000\"");
-    drawing.text(across, bottom + 19, tick_text(tick), " text-anchor=\"middle\"");
+    const std::string note = i < figure.x.notes.size() ? figure.x.notes[i] : "";
+    const std::string text = tick_text(tick);
+    const double half = 3.6 * static_cast<double>(std::max(text.size(), note.size()));
+    if (across - half < taken) continue;
+    taken = across + half + 4;
+    drawing.text(across, bottom + 19, text, " text-anchor=\"middle\"");
+    if (!note.empty()) drawing.text(across, bottom + 33, note, " text-anchor=\"middle\"");
   }
   drawing.line(kLeft, bottom, right, bottom, " stroke=\"#000\"");
   drawing.line(kLeft, kTop, kLeft, bottom, " stroke=\"#000\"");
-  drawing.text((kLeft + right) / 2, bottom + 40, figure.x.title, " text-anchor=\"middle\"");
+  drawing.text((kLeft + right) / 2, bottom + (figure.x.notes.empty() ? 40 : 52), figure.x.title,
+               " text-anchor=\"middle\"");
   drawing.text(0, 0, figure.y.title,
                " text-anchor=\"middle\" transform=\"translate(18," + number((kTop + bottom) / 2) +
                    ") rotate(-90)\"");
@@ -100,16 +109,8 @@ double draw_lines(const Figure& figure, Drawing& drawing) {
   const double right = kWidth - kLegend - 14;
   const double bottom =
       kTop + std::max(kPlotHeight, kRow * static_cast<double>(figure.series.size()));
-  std::vector<double> across;
-  std::vector<double> up;
-  for (const auto& series : figure.series) {
-    across.insert(across.end(), series.x.begin(), series.x.end());
-    for (const auto* values : {&series.y, &series.low, &series.high}) {
-      up.insert(up.end(), values->begin(), values->end());
-    }
-  }
-  const Scale x(figure.x, across, kLeft, right);
-  const Scale y(figure.y, up, bottom, kTop);
+  const Scale x(figure.x, along_x(figure), kLeft, right);
+  const Scale y(figure.y, along_y(figure), bottom, kTop);
   draw_axes(figure, x, y, right, bottom, drawing);
   for (const auto& series : figure.series) draw_series(series, x, y, drawing);
   for (const auto& series : figure.series) label(series, x, y, drawing);
@@ -128,7 +129,7 @@ double draw_lines(const Figure& figure, Drawing& drawing) {
     drawing.text(right + 52, row + 4, series.name, " class=\"name\"");
     row += kRow;
   }
-  return bottom + 62;
+  return bottom + (figure.x.notes.empty() ? 62 : 74);
 }
 
 }  // namespace kvreplay::svg

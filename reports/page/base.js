@@ -54,7 +54,6 @@ const scopeUnits = { head: "Query head", group: "KV group", layer: "" };
 
 const looks = read("looks-data");
 const { colours, dashes, shapes, grey } = looks;
-const boundNames = { "topk-row": " (recoverable bound)", recoverable: " (bound)", optimum: " (best eviction)", full: " (nothing evicted)" };
 const manyPoints = 24;  // of a curve, that is then drawn without a mark for each
 
 const number = (value, digits = 4) => {

@@ -5,23 +5,13 @@ function seriesLook(g) {
     if (series.bound) {
       const dashesOfIt = looks.bounds[series.bound];
       bounds[series.bound] = (bounds[series.bound] ?? -1) + 1;
-      return { series: index, label: series.name + (boundNames[series.name] || ""), color: grey,
+      return { series: index, label: series.name + (looks.bound_names[series.name] || ""), color: grey,
         dash: dashes[dashesOfIt[bounds[series.bound] % dashesOfIt.length]], shape: "circle", bound: true, line: true };
     }
     const i = next++;
     return { series: index, label: series.name, color: colours[i % colours.length],
       dash: dashes[Math.floor(i / colours.length) % 4], shape: shapes[i % shapes.length], bound: false, line: true };
   });
-}
-
-// Whichever scale spreads the budgets more evenly.
-function evenerScale(budgets) {
-  const spread = (position) => {
-    const gaps = budgets.slice(1).map((budget, i) => position(budget.tokens) - position(budgets[i].tokens));
-    const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length;
-    return Math.sqrt(gaps.reduce((sum, gap) => sum + (gap - mean) ** 2, 0) / gaps.length) / mean;
-  };
-  return budgets.length > 2 && spread(Math.log) < spread((x) => x) ? "log" : "linear";
 }
 
 // Round values for a logarithmic axis: 1, 2 and 5 times powers of ten, or the powers only where
@@ -97,7 +87,7 @@ function hide(chart) {
 
 // Lines, points and bands: `series` with color, dash, shape, label, line, dense and bound; `points`
 // with x, y, low, high, tip and the look of their series.
-function showLines(chart, { series, points, labels, xAxis, yAxis, bands, xTicks, xNotes, said, listen }) {
+function showLines(chart, { series, points, labels, xAxis, yAxis, bands, xTicks, yTicks, xNotes, said, listen }) {
   const spec = structuredClone(specs.curves);
   const rows = series.length * 20;
   const signals = { xTitle: xAxis.title, yTitle: yAxis.title, xTicks: xTicks || null, xNotes: xNotes || {}, bands: Boolean(bands) };
@@ -118,7 +108,7 @@ function showLines(chart, { series, points, labels, xAxis, yAxis, bands, xTicks,
   scale("y").zero = Boolean(yAxis.zero) && yAxis.type === "linear";
   const values = drawn.map((point) => point.y);
   if (values.every((value) => value === 0)) scale("y").domain = yAxis.type === "log" ? [0.001, 1] : [0, 1];
-  signals.yTicks = yAxis.type === "log" && values.length ? logTicks(values) : null;
+  signals.yTicks = yTicks || (yAxis.type === "log" && values.length ? logTicks(values) : null);
   if (!signals.xTicks && xAxis.type === "log" && drawn.length) signals.xTicks = logTicks(drawn.map((point) => point.x));
   if (narrow()) {
     // The legend goes below, where a phone has room.

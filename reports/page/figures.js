@@ -14,6 +14,7 @@ function showFigure(chart, figure, { pick } = {}) {
   const labels = figure.series.flatMap((one, s) => labelsOf(points.filter((point) => point.series === s), one.labelled, figure));
   const type = (axis) => (axis.logarithmic ? "log" : "linear");
   return showLines(chart, { series, points, labels, bands: points.some((point) => known(point.low)),
+    xTicks: figure.x.ticks, yTicks: figure.y.ticks,
     xAxis: { type: type(figure.x), title: figure.x.title }, yAxis: { type: type(figure.y), title: figure.y.title, zero: figure.y.from_zero }, said });
 }
 

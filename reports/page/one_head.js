@@ -106,7 +106,7 @@ function headLoss() {
   }).filter((one, s) => one.x.length && !twice.has(s));
   if (!series.length) return null;
   return { title: "Mean attention-mass loss over the budget, " + headName(), caption: "Mean of 1 − r over the steps of this head.", series,
-    x: axis("Budget k: tokens kept", evenerScale(g.listed.map((b) => g.budgets[b])) === "log"), y: axis("Mean attention-mass loss", false, true) };
+    x: axis("Budget k: tokens kept", g.budget_axis === "log"), y: axis("Mean attention-mass loss", false, true) };
 }
 
 function headCcdf() {

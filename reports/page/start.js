@@ -21,7 +21,7 @@ function enterResults(g, first) {
   options("loss-statistic", statisticsOf(g, ["mass_loss"]), !first);
   options("metric-statistic", statisticsOf(g, [at("metric").value]), !first);
   options("table-statistic", statisticsOf(g, Object.keys(g.values)), !first);
-  at("budget-axis").value = evenerScale(g.listed.map((b) => g.budgets[b]));
+  at("budget-axis").value = g.budget_axis;
   const mapped = g.map ? g.series.flatMap((series, s) => (g.map.values[s].some(known) ? [[s, series.name]] : [])) : [];
   const hasOwn = g.map && g.map.policy_loss.some((losses) => losses.some(known));
   options("map-policy", mapped, !first);

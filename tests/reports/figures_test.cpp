@@ -89,6 +89,26 @@ TEST_CASE("a figure comes back from its JSON as it was") {
   CHECK(occurrences(svg, "class=\"cell\" fill=\"#134b85\"") == 1);
   CHECK(occurrences(svg, "class=\"cell\" fill=\"#8f3a0a\"") == 1);
   CHECK(svg_of(figure_of(to_json(map))) == svg);
+  // Numbers in the cells that have room, in percent, and beside the colours.
+  CHECK(occurrences(svg, "class=\"number\"") == 5);
+  CHECK(occurrences(svg, ">-100</text>") == 1);
+  CHECK(occurrences(svg, ">25</text>") == 1);
+  CHECK(occurrences(svg, "class=\"tick\"") >= 5);
+  CHECK(occurrences(svg, "class=\"tick\">0.5</text>") == 1);
+}
+
+TEST_CASE("a file names the numbers on its axes that the page names") {
+  auto figure = with_ticks(example());
+  REQUIRE(figure.x.ticks == std::vector<double>{1, 10, 100});
+  CHECK(figure_of(to_json(figure)).x.ticks == figure.x.ticks);
+  CHECK(svg_of(figure) == svg_of(example()));
+  figure.x.ticks = {30, 60};
+  figure.x.notes = {"30%", "60%"};
+  const auto svg = svg_of(figure);
+  for (const char* said : {">30</text>", ">60</text>", ">30%</text>", ">60%</text>"}) {
+    CHECK(occurrences(svg, said) == 1);
+  }
+  CHECK(occurrences(svg, ">10</text>") == 0);
 }
 
 TEST_CASE("axes end at round numbers that hold all values") {
@@ -131,13 +151,30 @@ TEST_CASE("every metric of results has a figure with the page's numbers") {
       continue;
     }
     CHECK(occurrences(svg, "class=\"line\"") == figure.series.size());
+    // Axes and names as on the page.
+    CHECK(figure.x.logarithmic == (group.at("budget_axis") == "log"));
+    REQUIRE(figure.x.ticks.size() == group.at("listed").size());
+    CHECK(figure.x.ticks.front() == group.at("budgets")[0].at("tokens").get<double>());
+    CHECK(figure.x.notes.front() == "2%");
+    CHECK(std::any_of(figure.series.begin(), figure.series.end(), [](const auto& series) {
+      return series.name == "topk-row (recoverable bound)";
+    }));
+    CHECK(!figure.series.back().look);
     if (figure.id != "trace.h5-head-mass_loss-over-budget") continue;
     found = true;
     REQUIRE(figure.series.size() == shape.policies.size());
-    for (std::size_t s = 0; s < figure.series.size(); ++s) {
-      CHECK(figure.series[s].y.size() == shape.percents.size());
+    // The bounds, which are the first and the last here, come last.
+    std::vector<std::size_t> order;
+    for (const bool bounds : {false, true}) {
+      for (std::size_t s = 0; s < shape.policies.size(); ++s) {
+        if (group.at("series")[s].at("bound").is_null() != bounds) order.push_back(s);
+      }
+    }
+    for (std::size_t at = 0; at < figure.series.size(); ++at) {
+      const auto s = order[at];
+      CHECK(figure.series[at].y.size() == shape.percents.size());
       for (std::size_t b = 0; b < shape.percents.size(); ++b) {
-        CHECK(figure.series[s].y[b] ==
+        CHECK(figure.series[at].y[b] ==
               group.at("values").at("mass_loss").at("mean")[s][b].get<double>());
       }
     }
