@@ -29,6 +29,11 @@ std::string bare(std::string_view name) {
 const PolicyEntry& find_policy(std::string_view name) {
   const auto found = registry().find(name);
   if (found != registry().end()) return found->second;
+  if (name.find('=') != std::string_view::npos) {
+    throw std::invalid_argument("unknown policy \"" + std::string(name) +
+                                "\": commas lie between policies, a policy's parameters follow "
+                                "colons, as in h2o:heavy=0.25:recent=32");
+  }
   std::vector<std::string> names;
   std::string list;
   for (const auto& [known, entry] : registry()) {

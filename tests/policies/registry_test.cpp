@@ -128,6 +128,8 @@ TEST_CASE("policies are parsed and what is wrong is named") {
                     !Contains("did you mean") && Contains("full, h2o, h2o-"));
   CHECK_THROWS_WITH(parse_policies("local,,h2o"), Contains("without a name"));
   CHECK_THROWS_WITH(parse_policies(""), Contains("without a name"));
+  CHECK_THROWS_WITH(parse_policies("h2o:rows=raw,recent=32"),
+                    Contains("unknown policy \"recent=32\": commas lie between policies"));
   CHECK_THROWS_WITH(parse_policies("h2o:heavy"),
                     Contains("\"heavy\" is not of the form key=value"));
   CHECK_THROWS_WITH(parse_policies("h2o:hevy=3"),
