@@ -9,10 +9,9 @@
 #include "reports/commands/agreement_summary.hpp"
 #include "reports/commands/chosen_heads.hpp"
 #include "reports/commands/command.hpp"
-#include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/found_files.hpp"
 #include "reports/commands/models.hpp"
 #include "reports/commands/option_text.hpp"
-#include "reports/commands/output_files.hpp"
 #include "reports/commands/whole_number.hpp"
 #include "reports/findings_head.hpp"
 #include "reports/text_table.hpp"
@@ -177,23 +176,12 @@ void run(const po::variables_map& options, const RunControl& control) {
                             .seed = options["seed"].as<std::uint64_t>()};
   const double margin = margin_of(options);
   const auto threads = options["threads"].as<unsigned>();
-  const auto csv = text_option(options, "csv");
-  const auto json = text_option(options, "json");
-  if (json && traces.size() > 1) {
+  if (options.count("json") != 0 && traces.size() > 1) {
     throw std::invalid_argument(
         "--json takes the findings of one trace; analyze each trace by itself, the report takes "
         "all files at once");
   }
-  std::vector<UsedFile> inputs;
-  for (const auto& path : options["trace"].as<std::vector<std::string>>()) {
-    inputs.push_back({"the trace", path});
-  }
-  std::vector<UsedFile> written;
-  if (csv) written.push_back({"--csv", *csv});
-  if (json) written.push_back({"--json", *json});
-  distinct_paths(inputs, written);
-  OutputFiles files;
-  for (const auto& file : written) files.claim(file.path.string(), options["overwrite"].as<bool>());
+  FoundFiles files(options, options["trace"].as<std::vector<std::string>>());
 
   std::vector<Agreement> found;
   std::string missing;  // where the run was interrupted
@@ -228,22 +216,14 @@ void run(const po::variables_map& options, const RunControl& control) {
     }
     print_verdicts(all, bootstrap, margin);
   }
-  if (csv) {
-    files.write(*csv, [&](OutputFile& file) {
-      file.write(to_csv(all, bootstrap));
-      file.finish(missing.empty());
-    });
-  }
-  if (json) {
+  if (files.csv()) files.write_csv(to_csv(all, bootstrap), missing.empty());
+  if (files.json()) {
     const auto& reader = *traces.front().reader;
     auto findings = findings_head("agreement", reader.info(), found.front().plan.replay,
                                   reader.rows_xxh3(), asked_options(options));
     findings["partial"] = !missing.empty();
     agreement::add_agreement(found.front(), bootstrap, margin, findings);
-    files.write(*json, [&](OutputFile& file) {
-      file.write(readable_json(findings));
-      file.finish(missing.empty());
-    });
+    files.write_json(readable_json(findings), missing.empty());
   }
   files.end(missing);
 }

@@ -15,6 +15,7 @@
 #include "reports/text_table.hpp"
 #include "traces/errors.hpp"
 #include "traces/quoted.hpp"
+#include "traces/size_text.hpp"
 #include "traces/trace_reader.hpp"
 
 namespace kvreplay::commands {
@@ -199,8 +200,10 @@ void print_plan(const ReplayPlan& plan, const AttentionQuestion& question,
             << " accumulated\n"
             << "  scores    " << scores << "; sinks are the first " << question.sinks << " tokens\n"
             << "  fit       " << in_words(question.question.method) << "\n"
-            << "  goodness  " << goodness_in_words(question.question, precision) << ", " << threads
-            << (threads == 1 ? " thread" : " threads") << std::endl;
+            << "  goodness  " << goodness_in_words(question.question, precision) << "\n"
+            << "  memory    up to about "
+            << size_text(powerlaw::estimated_bytes(plan, question, threads)) << " on "
+            << counted(threads, "thread") << std::endl;
 }
 
 AttentionQuestion attention_question(const po::variables_map& options, const ReplayPlan& plan) {

@@ -7,10 +7,9 @@
 #include "reports/commands/chosen_heads.hpp"
 #include "reports/commands/claims_summary.hpp"
 #include "reports/commands/command.hpp"
-#include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/found_files.hpp"
 #include "reports/commands/models.hpp"
 #include "reports/commands/option_text.hpp"
-#include "reports/commands/output_files.hpp"
 #include "reports/commands/whole_number.hpp"
 #include "reports/findings_head.hpp"
 #include "reports/text_table.hpp"
@@ -145,18 +144,7 @@ std::string findings_json(const std::vector<Group>& groups, const std::vector<Ro
 void run(const po::variables_map& options, const RunControl& control) {
   const auto claims = chosen_claims(options);
   const auto groups = open_traces(options, claims, control);
-  const auto csv = text_option(options, "csv");
-  const auto json = text_option(options, "json");
-  std::vector<UsedFile> inputs;
-  for (const auto& path : options["trace"].as<std::vector<std::string>>()) {
-    inputs.push_back({"the trace", path});
-  }
-  std::vector<UsedFile> written;
-  if (csv) written.push_back({"--csv", *csv});
-  if (json) written.push_back({"--json", *json});
-  distinct_paths(inputs, written);
-  OutputFiles files;
-  for (const auto& file : written) files.claim(file.path.string(), options["overwrite"].as<bool>());
+  FoundFiles files(options, options["trace"].as<std::vector<std::string>>());
 
   const auto seed = options["seed"].as<std::uint64_t>();
   const std::string started = now_utc();
@@ -178,20 +166,15 @@ void run(const po::variables_map& options, const RunControl& control) {
   if (!whole) std::cout << "\npartial: not all claims were judged\n";
   print_verdicts(rows);
   std::cout << "\n" << fixed(seconds.count(), 1) << " s\n";
-  const auto write = [&](const std::string& path, const std::string& text) {
-    files.write(path, [&](OutputFile& file) {
-      file.write(text);
-      file.finish(whole);
-    });
-  };
-  if (csv) write(*csv, to_csv(rows));
-  if (json) {
-    write(*json, findings_json(groups, rows, given_options(options),
-                               {{"started", started},
-                                {"seconds", seconds.count()},
-                                {"threads", options["threads"].as<unsigned>()},
-                                {"seed", seed}},
-                               whole));
+  if (files.csv()) files.write_csv(to_csv(rows), whole);
+  if (files.json()) {
+    files.write_json(findings_json(groups, rows, given_options(options),
+                                   {{"started", started},
+                                    {"seconds", seconds.count()},
+                                    {"threads", options["threads"].as<unsigned>()},
+                                    {"seed", seed}},
+                                   whole),
+                     whole);
   }
   files.end(whole ? ""
                   : grouped(rows.size()) + " of " + grouped(groups.size() * claims.size()) +

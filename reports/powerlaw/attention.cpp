@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -179,6 +180,22 @@ class LayerSums {
 };
 
 }  // namespace
+
+std::uint64_t estimated_bytes(const ReplayPlan& plan, const AttentionQuestion& question,
+                              unsigned threads) {
+  constexpr std::uint64_t kOfFit = 10'000;  // its analysis, and the same as JSON
+  const std::uint64_t n = question.rows;
+  const std::uint64_t units = plan.units.size();
+  std::set<std::uint32_t> layers;
+  for (const auto& unit : plan.units) layers.insert(unit.layer);
+  // Rows, sums, a sample with its logarithms and counts, and a replicate with what it is fitted by.
+  const std::uint64_t of_thread = 2 * kSlabValues * sizeof(float) + 16 * n * sizeof(double);
+  // Sums wait for the other heads of their layer.
+  const std::uint64_t waiting =
+      std::min(units, threads * (units / layers.size())) * 2 * n * sizeof(double);
+  return std::min<std::uint64_t>(threads, units) * of_thread + waiting +
+         (units + layers.size()) * question.scores.size() * kOfFit;
+}
 
 AttentionOutcome analyse_attention(const RowSource& source, const ReplayPlan& plan,
                                    const AttentionQuestion& question, unsigned threads,

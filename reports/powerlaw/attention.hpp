@@ -60,6 +60,10 @@ struct AttentionOutcome {
   bool whole = false;
 };
 
+/// Memory that analyse_attention() takes at most, about, and what is written of what it found.
+std::uint64_t estimated_bytes(const ReplayPlan& plan, const AttentionQuestion& question,
+                              unsigned threads);
+
 /// Heads run in parallel, each row is read once; the outcome does not depend on how many threads
 /// there are. When stopped, returns what is done. `plan` is of scope head and holds every row.
 /// Throws InputError for rows that are no probabilities.

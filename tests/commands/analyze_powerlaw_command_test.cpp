@@ -23,6 +23,7 @@ TEST_CASE("analyze powerlaw looks at every head and layer of a trace") {
   const auto run = run_kvreplay(command + "--csv '" + csv + "' --json '" + out + "'");
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, Contains("\n  memory    up to about ") && Contains("MB on "));
   CHECK_THAT(run.out, Contains("verdicts on 8 heads") && Contains("verdicts on 2 layers") &&
                           Contains("no independent sample") && Contains("KS convention element") &&
                           Contains("25 replicates, seed 0"));
