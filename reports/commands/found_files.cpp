@@ -7,6 +7,7 @@ namespace kvreplay::commands {
 FoundFiles::FoundFiles(const po::variables_map& options, const std::vector<std::string>& traces)
     : csv_(text_option(options, "csv")), json_(text_option(options, "json")) {
   std::vector<UsedFile> inputs;
+  inputs.reserve(traces.size());
   for (const auto& path : traces) inputs.push_back({"the trace", path});
   std::vector<UsedFile> written;
   if (csv_) written.push_back({"--csv", *csv_});

@@ -71,6 +71,7 @@ void run(const po::variables_map& options, const RunControl& control) {
   const bool overwrite = options["overwrite"].as<bool>();
   std::vector<UsedFile> inputs;
   const auto& paths = options["results"].as<Paths>();
+  inputs.reserve(paths.size());
   for (const auto& path : paths) inputs.push_back({"the results", path});
   check_places(out, svg, inputs);
   std::vector<ReportSource> sources;
