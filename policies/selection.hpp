@@ -1,4 +1,4 @@
-// The largest of many weights that are not negative, by number or by mass, without sorting them.
+// The largest of many weights that are not negative, without sorting them.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,6 @@ namespace kvreplay {
 template <class Weight>
 class Selection {
  public:
-  /// The order of addition must not decide whether a sum is reached: it may fall short by this.
-  static constexpr double kSlack = 1e-12;
-
   /// The smallest of the largest weights, and how many of them equal it: the others are above it.
   struct Rank {
     Weight weight;
@@ -61,30 +58,6 @@ class Selection {
     });
   }
 
-  /// Of the fewest of the largest weights whose sum reaches `sum`; of all weights above 0 where
-  /// their sum falls short of it; of none where sum <= 0. `already`: of the sum, by weights that
-  /// are larger than these.
-  Rank reaching(std::span<const Weight> weights, double sum, double already = 0) {
-    if (!(sum > 0)) return {std::numeric_limits<Weight>::infinity(), 0};
-    sum = sum * (1 - kSlack) - already;
-    find_buckets(weights);
-    masses_.fill(0);
-    for (std::size_t i = 0; i < weights.size(); ++i) masses_[buckets_[i]] += weights[i];
-    std::uint32_t crossing = kBuckets - 1;
-    while (crossing > 0 && masses_[crossing] < sum) sum -= masses_[crossing--];
-    collect(weights, crossing);
-    if (members_.empty()) return {Weight{0}, 0};
-    std::sort(members_.begin(), members_.end(), std::greater<>());
-    Rank rank{members_[0], 0};
-    for (const Weight weight : members_) {
-      if (weight != rank.weight) rank = {weight, 0};
-      ++rank.equals;
-      sum -= weight;
-      if (sum <= 0) break;
-    }
-    return rank;
-  }
-
  private:
   // 8 buckets an octave from 2^-32 to 2^8: all that is less shares the lowest, all that is more
   // the highest.
@@ -115,7 +88,6 @@ class Selection {
   }
 
   std::array<std::uint32_t, kBuckets> counts_;
-  std::array<double, kBuckets> masses_;
   std::vector<std::uint16_t> buckets_;
   std::vector<Weight> members_;
 };

@@ -41,7 +41,7 @@ Missing count_missing(const std::uint64_t* needed, const std::uint64_t* held,
 
 const Kernels portable_kernels = {
     {&load_row, &add_changed, &add_rows, &add_and_find, &find_lowest},
-    {&largest_of_classes, &mark_at_least, &sum_at_least, &sums_at_least, &count_missing},
+    {&largest_of_classes, &mark_at_least, &sum_below, &sums_below, &count_missing},
     "128 bits"};
 
 }  // namespace kvreplay

@@ -5,11 +5,10 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <iterator>
 #include <limits>
-#include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -86,33 +85,36 @@ void mark_key(std::uint64_t key, std::span<std::uint64_t> words) {
   words[token / kWord] |= std::uint64_t{1} << (token % kWord);
 }
 
-/// Puts the largest keys whose weights reach `sum` first, as few as do; how many. Requires that all
-/// reach it.
-std::size_t reaching(std::span<std::uint64_t> keys, double sum) {
-  std::size_t sure = 0;  // these do not reach it
-  while (true) {
-    const auto rest = keys.subspan(sure);
+/// How many of the smallest keys, which it puts first, can be left out so that with `sum` their
+/// weights are at most `most`. None where that hangs on the order in which they are added: sums of
+/// them may be wrong by `error`.
+std::optional<std::size_t> left_out(std::span<std::uint64_t> keys, double sum, double most,
+                                    double error) {
+  std::size_t out = 0;
+  std::size_t end = keys.size();  // these and the following ones cannot
+  while (out < end) {
+    const auto rest = keys.subspan(out, end - out);
     std::swap(rest.front(), rest[rest.size() / 2]);
     const std::uint64_t pivot = rest.front();
-    // No smaller ones come first; which way a key goes is no branch, as none could be foretold.
+    // No larger ones come first; which way a key goes is no branch, as none could be foretold.
     std::size_t count = 0;
-    double larger = 0;
+    double smaller = 0;
     for (std::uint64_t& key : rest) {
       std::swap(key, rest[count]);
-      const std::uint64_t is = rest[count] >= pivot ? 1 : 0;
-      larger += weight_of(rest[count] & -is);
+      const std::uint64_t is = rest[count] <= pivot ? 1 : 0;
+      smaller += weight_of(rest[count] & -is);
       count += is;
     }
-    if (larger < sum) {
-      sum -= larger;
-      sure += count;
-    } else if (larger - weight_of(pivot) < sum) {
-      return sure + count;
+    if (std::abs(sum + smaller - most) <= error) return std::nullopt;
+    if (sum + smaller < most) {
+      sum += smaller;
+      out += count;
     } else {
       std::swap(rest.front(), rest[count - 1]);  // the pivot is one too many
-      keys = keys.first(sure + count - 1);
+      end = out + count - 1;
     }
   }
+  return out;
 }
 
 /// What a weight is after it has been written to a trace and read again.
@@ -227,48 +229,54 @@ void NeededFinder::mark_top(std::uint32_t count, std::span<std::uint64_t> words)
   for (const Key key : std::span(some_).first(count)) mark_key(key, words);
 }
 
+// What is left out is summed, not what is needed: small weights beside small ones lose nothing.
 void NeededFinder::mark_mass(double fraction, std::span<std::uint64_t> words) {
-  const double wanted = fraction * sum_ * (1 - Selection<float>::kSlack);
+  const double wanted = fraction * sum_ * (1 - kMassSlack);
   if (!(wanted > 0)) return mark_at_least(std::numeric_limits<float>::infinity(), words);
+  const double spare = sum_ - wanted;
+  // No order of adding the weights errs by more.
+  const double error =
+      spare * static_cast<double>(row_.size() + kWord) * std::numeric_limits<double>::epsilon();
   auto known = std::find_if(crossings_.begin(), crossings_.end(),
                             [&](const auto& one) { return one.first == fraction; });
   if (known == crossings_.end()) known = crossings_.insert(known, {fraction, 0.0F});
-  auto [low, high] = bracket(known->second, wanted);
+  const auto [low, high] = bracket(known->second, spare);
+  mark_at_least(high, words);
   near_.resize(words.size());
   mark_at_least(low, near_);
-  mark_at_least(high, words);
-  double sure = kernels_->sum_at_least(row_.data(), row_.size(), high);
-  if (!(sure < wanted)) {  // as floats are added it was
-    std::fill(words.begin(), words.end(), 0);
-    sure = 0;
-  }
   collect(near_, words);
-  const auto sum_of = [&] {
-    return std::accumulate(some_.begin(), some_.end(), sure,
-                           [](double sum, Key key) { return sum + weight_of(key); });
-  };
-  if (!(sum_of() >= wanted)) {
+  const double below = kernels_->sum_below(row_.data(), row_.size(), low);
+  auto out = left_out(some_, below, spare, error);
+  if (!out || *out == some_.size() || below > spare - error) {
+    // Equal to the bit, or nearly, is one of the sums and what is spare: from the smallest on.
     mark_at_least(0, near_);
+    std::fill(words.begin(), words.end(), 0);
     collect(near_, words);
+    std::sort(some_.begin(), some_.end());
+    double sum = 0;
+    for (out = 0; *out < some_.size(); ++*out) {
+      sum += weight_of(some_[*out]);
+      if (sum > spare) break;
+    }
   }
-  const std::size_t count = sum_of() >= wanted ? reaching(some_, wanted - sure) : some_.size();
-  some_.resize(count);
-  for (const Key key : some_) mark_key(key, words);
-  known->second = static_cast<float>(weight_of(*std::min_element(some_.begin(), some_.end())));
+  known->second = high;
+  for (const Key key : std::span(some_).subspan(*out)) {
+    mark_key(key, words);
+    known->second = std::min(known->second, static_cast<float>(weight_of(key)));
+  }
 }
 
-NeededFinder::Bracket NeededFinder::bracket(float crossing, double wanted) const {
+NeededFinder::Bracket NeededFinder::bracket(float crossing, double spare) const {
   constexpr float kNear = 64;  // tokens between the two that are as well looked at by themselves
   constexpr int kPasses = 8;   // if there are more then they are equal, or nearly so
-  // All weights below `low` together are not what may lack.
-  const double lacks = sum_ - wanted;
-  Bracket cuts{static_cast<float>(0.99 * lacks / static_cast<double>(row_.size())),
+  // All weights below `low` together are less than what is spare.
+  Bracket cuts{static_cast<float>(0.99 * spare / static_cast<double>(row_.size())),
                above(*std::max_element(largest_.begin(), largest_.end()))};
-  auto from_low = static_cast<float>(sum_);
-  float from_high = 0;
+  float below_low = 0;
+  auto below_high = static_cast<float>(sum_);
   std::array<float, kCuts> cut;
   std::array<float, kCuts> sums;
-  for (int pass = 0; pass < kPasses && from_low - from_high > kNear * cuts.low; ++pass) {
+  for (int pass = 0; pass < kPasses && below_high - below_low > kNear * cuts.low; ++pass) {
     if (pass == 0 && crossing > cuts.low && crossing < cuts.high) {
       cut = {crossing / 2, crossing / 1.1F, crossing * 1.1F, crossing * 2};
     } else {
@@ -280,15 +288,15 @@ NeededFinder::Bracket NeededFinder::bracket(float crossing, double wanted) const
         cut[at] = std::bit_cast<float>(low + (at + 1) * step);
       }
     }
-    kernels_->sums_at_least(row_.data(), row_.size(), cut.data(), sums.data());
+    kernels_->sums_below(row_.data(), row_.size(), cut.data(), sums.data());
     for (std::size_t at = 0; at < kCuts; ++at) {
       if (cut[at] <= cuts.low || cut[at] >= cuts.high) continue;
-      if (sums[at] < static_cast<float>(wanted)) {
-        cuts.high = cut[at];
-        from_high = sums[at];
-      } else {
+      if (sums[at] < static_cast<float>(spare)) {
         cuts.low = cut[at];
-        from_low = sums[at];
+        below_low = sums[at];
+      } else {
+        cuts.high = cut[at];
+        below_high = sums[at];
       }
     }
   }

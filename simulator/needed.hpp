@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,10 +15,13 @@
 
 namespace kvreplay {
 
+/// The order of addition must not decide whether a sum is reached: it may fall short by this.
+constexpr double kMassSlack = 1e-12;
+
 /// threshold: weights of at least `fraction` of the row's largest. top: the `count` largest. mass:
-/// the fewest that together reach `fraction` of the row's sum. mean: weights above 1 / (i + 1),
-/// rounded as the trace stores it, so that an even row needs nothing. Among equals the newest
-/// belong to the set.
+/// the fewest that together reach `fraction` of the row's sum, of which kMassSlack may lack. mean:
+/// weights above 1 / (i + 1), rounded as the trace stores it, so that an even row needs nothing.
+/// Among equals the newest belong to the set.
 struct NeededRule {
   enum class Kind { threshold, top, mass, mean };
   Kind kind = Kind::mean;
@@ -50,7 +52,7 @@ class NeededFinder {
   /// `row` holds the i + 1 weights of query i, none negative, `sum` their sum; it is what mark()
   /// goes by until the next call.
   void look(std::span<const float> row, double sum);
-  /// `words` holds row.size() / 64 + 1 words or more and is overwritten.
+  /// `words` holds row.size() / 64 words, rounded up, or more, and is overwritten.
   void mark(const NeededRule& rule, std::span<std::uint64_t> words);
 
  private:
@@ -61,14 +63,14 @@ class NeededFinder {
   void mark_at_least(float least, std::span<std::uint64_t> words) const;
   void mark_top(std::uint32_t count, std::span<std::uint64_t> words);
   void mark_mass(double fraction, std::span<std::uint64_t> words);
-  /// Of the weights that are at least `low` the sum reaches what is wanted, of those that are at
-  /// least `high` it does not, as near as floats are added.
+  /// The weights below `low` are together less than what is spare, those below `high` are not, as
+  /// floats are added.
   struct Bracket {
     float low;
     float high;
   };
   /// Few tokens lie between its ends. Looks near `crossing` first, where that is not 0.
-  Bracket bracket(float crossing, double wanted) const;
+  Bracket bracket(float crossing, double spare) const;
   /// The tokens of one set that are not in another.
   void collect(std::span<const std::uint64_t> in, std::span<const std::uint64_t> out);
 

@@ -26,12 +26,11 @@ struct NeededKernels {
   /// The set of weights that are at least `least`.
   void (*mark_at_least)(const float* weights, std::size_t count, float least, std::uint64_t* set);
 
-  /// The sum of the weights that are at least `least`.
-  double (*sum_at_least)(const float* weights, std::size_t count, float least);
+  /// The sum of the weights that are below `cut`.
+  double (*sum_below)(const float* weights, std::size_t count, float cut);
 
-  /// sums[c] is about the sum of the weights that are at least cuts[c], as near as addition of
-  /// floats is: the one kernel of which each width has results of its own.
-  void (*sums_at_least)(const float* weights, std::size_t count, const float* cuts, float* sums);
+  /// sums[c] is the sum of the weights that are below cuts[c], as floats are added.
+  void (*sums_below)(const float* weights, std::size_t count, const float* cuts, float* sums);
 
   /// How many tokens of at most 64 words are needed and not held, and where any is needed and
   /// waited for.

@@ -49,39 +49,56 @@ void mark_at_least(const float* weights, std::size_t count, float least, std::ui
   if (count % 64 != 0) set[count / 64] &= (std::uint64_t{1} << count % 64) - 1;
 }
 
-/// Weight j goes to lane j mod 16; the lanes are added pairwise.
-double sum_at_least(const float* weights, std::size_t count, float least) {
-  constexpr std::size_t kVectors = 16 / kWidth;
-  const Vector cut = all(least);
-  Vector sums[kVectors] = {};
-  for_each_word(weights, count, [&](std::size_t /*word*/, const float* here) {
-    for (std::size_t j = 0; j < 64; j += 16) {
-      for (std::size_t part = 0; part < kVectors; ++part) {
-        const Vector weight = widened(here + j + part * kWidth);
-        sums[part] += weight >= cut ? weight : Vector{};
-      }
-    }
-  });
-  double lanes[16];
-  for (std::size_t lane = 0; lane < 16; ++lane) lanes[lane] = sums[lane / kWidth][lane % kWidth];
-  for (std::size_t half = 8; half > 0; half /= 2) {
+// Sums: weight j goes to lane j mod 16; the lanes are added pairwise.
+constexpr std::size_t kSumLanes = 16;
+
+template <class Number>
+Number total_of(Number* lanes) {
+  for (std::size_t half = kSumLanes / 2; half > 0; half /= 2) {
     for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
   }
   return lanes[0];
 }
 
-void sums_at_least(const float* weights, std::size_t count, const float* cuts, float* sums) {
-  Floats cut[kCuts];
-  Floats sum[kCuts] = {};
-  for (std::size_t c = 0; c < kCuts; ++c) cut[c] = all_floats(cuts[c]);
+double sum_below(const float* weights, std::size_t count, float cut) {
+  constexpr std::size_t kVectors = kSumLanes / kWidth;
+  const Vector end = all(cut);
+  Vector sums[kVectors] = {};
   for_each_word(weights, count, [&](std::size_t /*word*/, const float* here) {
-    for (std::size_t j = 0; j < 64; j += kFloats) {
-      const Floats weight = loaded(here + j);
-      for (std::size_t c = 0; c < kCuts; ++c) sum[c] += weight >= cut[c] ? weight : Floats{};
+    for (std::size_t j = 0; j < 64; j += kSumLanes) {
+      for (std::size_t part = 0; part < kVectors; ++part) {
+        const Vector weight = widened(here + j + part * kWidth);
+        sums[part] += weight < end ? weight : Vector{};
+      }
+    }
+  });
+  double lanes[kSumLanes];
+  for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
+    lanes[lane] = sums[lane / kWidth][lane % kWidth];
+  }
+  return total_of(lanes);
+}
+
+void sums_below(const float* weights, std::size_t count, const float* cuts, float* sums) {
+  constexpr std::size_t kVectors = kSumLanes / kFloats;
+  Floats end[kCuts];
+  Floats sum[kCuts][kVectors] = {};
+  for (std::size_t c = 0; c < kCuts; ++c) end[c] = all_floats(cuts[c]);
+  for_each_word(weights, count, [&](std::size_t /*word*/, const float* here) {
+    for (std::size_t j = 0; j < 64; j += kSumLanes) {
+      for (std::size_t part = 0; part < kVectors; ++part) {
+        const Floats weight = loaded(here + j + part * kFloats);
+        for (std::size_t c = 0; c < kCuts; ++c) {
+          sum[c][part] += weight < end[c] ? weight : Floats{};
+        }
+      }
     }
   });
   for (std::size_t c = 0; c < kCuts; ++c) {
-    sums[c] = 0;
-    for (std::size_t j = 0; j < kFloats; ++j) sums[c] += sum[c][j];
+    float lanes[kSumLanes];
+    for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
+      lanes[lane] = sum[c][lane / kFloats][lane % kFloats];
+    }
+    sums[c] = total_of(lanes);
   }
 }

@@ -2,6 +2,7 @@
 #include "simulator/needed.hpp"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "random_rows.hpp"
+#include "simulator/row_sums.hpp"
 
 namespace kvreplay::testing {
 
@@ -44,47 +46,159 @@ TEST_CASE("needed sets of long rows are those of the definition") {
   }
 }
 
-TEST_CASE("mass of rows that change much from one to the next is that of the definition") {
+/// What `rule` marks of a row, by token, of a finder that has seen other rows.
+std::vector<bool> marked_by(NeededFinder& finder, const std::string& rule,
+                            const std::vector<float>& weights, double sum) {
+  // Padded by a word that the finder must not take for the row's.
+  std::vector<std::uint64_t> words(weights.size() / 64 + 2, ~std::uint64_t{0});
+  finder.look(weights, sum);
+  finder.mark(parse_needed(rule)[0], words);
+  std::vector<bool> marked(64 * words.size());
+  for (std::size_t j = 0; j < marked.size(); ++j) marked[j] = (words[j / 64] >> j % 64 & 1) != 0;
+  REQUIRE(std::none_of(marked.begin() + static_cast<std::ptrdiff_t>(weights.size()), marked.end(),
+                       [](bool bit) { return bit; }));
+  marked.resize(weights.size());
+  return marked;
+}
+
+/// Tokens, what is needed first in front: the larger weights, of equals the newest.
+std::vector<std::size_t> by_need(const std::vector<float>& weights) {
+  std::vector<std::size_t> order(weights.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return weights[a] != weights[b] ? weights[a] > weights[b] : a > b;
+  });
+  return order;
+}
+
+/// The smallest weights that together are at most `spare` are not needed. Summed as long double.
+std::vector<bool> needed_for_mass(const std::vector<float>& weights, double spare) {
+  std::vector<bool> needed(weights.size(), true);
+  auto order = by_need(weights);
+  std::reverse(order.begin(), order.end());
+  long double sum = 0;
+  for (const std::size_t token : order) {
+    sum += weights[token];
+    if (sum > spare) break;
+    needed[token] = false;
+  }
+  return needed;
+}
+
+/// Flat, peaked, of two heights, equal in all but one, or a peak on a tail that is hardly there.
+std::vector<float> row_of_kind(int kind, std::size_t n, std::mt19937& random) {
+  std::uniform_real_distribution<double> one(0, 1);
+  const double scale = std::exp2(-30 * one(random));
+  const double tail = std::exp2(-40 - 20 * one(random));
+  std::vector<float> weights(n);
+  for (auto& weight : weights) {
+    const double u = one(random);
+    const double of_kind[] = {std::pow(u, 0.1), std::pow(u, 12), u < 0.3 ? 1.0 : 0.25, 1.0, tail,
+                              tail * u};
+    weight = static_cast<float>(scale * of_kind[kind]);
+  }
+  if (kind >= 3) weights[random() % n] = static_cast<float>(3 * scale);
+  return weights;
+}
+
+TEST_CASE("every width finds the mass of rows that change much from one to the next") {
   std::mt19937 random(82);
-  std::uniform_real_distribution<double> decades(-30, 0);
-  NeededFinder finder(Encoding::fp32);
-  for (int row = 0; row < 400; ++row) {
-    // Flat, peaked, of two heights, or equal in all but one, at any scale.
-    const std::size_t n = 200 + random() % 900;
-    std::vector<float> weights(n);
-    const double scale = std::exp2(decades(random));
-    const double power = row % 4 == 0 ? 0.1 : row % 4 == 1 ? 12 : 1;
-    for (auto& weight : weights) {
-      const double u = std::uniform_real_distribution<double>(0, 1)(random);
-      weight = static_cast<float>(scale * (row % 4 == 2   ? (u < 0.3 ? 1.0 : 0.25)
-                                           : row % 4 == 3 ? 1.0
-                                                          : std::pow(u, power)));
-    }
-    if (row % 4 == 3) weights[random() % n] *= 3;
-    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-    std::vector<std::size_t> order(n);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return weights[a] != weights[b] ? weights[a] > weights[b] : a > b;
-    });
-    for (const std::string fraction : {"0.5", "0.95", "0.999", "1"}) {
-      std::vector<bool> expected(n, false);
-      double mass = 0;
-      for (const std::size_t token : order) {
-        if (!(mass < std::stod(fraction) * sum * (1 - 1e-12))) break;
-        expected[token] = true;
-        mass += weights[token];
+  std::vector<NeededFinder> finders;
+  for (const Kernels* width : available_kernels()) {
+    finders.emplace_back(Encoding::fp32, width->needed);
+  }
+  for (int round = 0; round < 600; ++round) {
+    const std::size_t n = round % 7 == 0 ? 1 + random() % 130 : 200 + random() % 2000;
+    const auto weights = row_of_kind(round % 6, n, random);
+    const double sum = row_sum(weights);
+    for (const std::string fraction : {"0.01", "0.5", "0.95", "0.999", "1"}) {
+      const double spare = sum - std::stod(fraction) * sum * (1 - kMassSlack);
+      const auto expected = needed_for_mass(weights, spare);
+      for (NeededFinder& finder : finders) {
+        INFO("round " << round << ", " << n << " tokens, fraction " << fraction);
+        REQUIRE(marked_by(finder, "mass:" + fraction, weights, sum) == expected);
       }
-      std::vector<std::uint64_t> words(n / 64 + 1, ~std::uint64_t{0});
-      finder.look(weights, sum);
-      finder.mark(parse_needed("mass:" + fraction)[0], words);
-      std::vector<bool> marked(64 * words.size());
-      for (std::size_t j = 0; j < marked.size(); ++j)
-        marked[j] = (words[j / 64] >> j % 64 & 1) != 0;
-      INFO("row " << row << " of " << n << ", fraction " << fraction);
-      REQUIRE(std::equal(expected.begin(), expected.end(), marked.begin()));
-      REQUIRE(std::none_of(marked.begin() + static_cast<std::ptrdiff_t>(n), marked.end(),
-                           [](bool bit) { return bit; }));
+    }
+  }
+}
+
+TEST_CASE("a mass that hangs on how weights are added is found, whatever was seen before") {
+  // A tail that lies within what additions to the peak round: its sum is not that of its parts.
+  std::vector<float> weights(2160, 1.01e-15F);
+  weights[0] = 1;
+  const double sum = row_sum(weights);
+  NeededFinder finder(Encoding::fp32);
+  const auto first = marked_by(finder, "mass:1", weights, sum);
+  CHECK(first[0]);
+  // Weights of a power of two add up exactly: half of them, to the bit, are spare or not.
+  const std::vector<float> even(512, 1.0F / 512);
+  for (const std::string fraction : {"0.5", "0.25", "0.75"}) {
+    const auto half = marked_by(finder, "mass:" + fraction, even, 1);
+    CHECK(std::count(half.begin(), half.end(), true) == std::stod(fraction) * 512);
+  }
+  CHECK(marked_by(finder, "mass:1", weights, sum) == first);
+}
+
+TEST_CASE("every width finds the largest, however many and however equal") {
+  std::mt19937 random(84);
+  for (int round = 0; round < 200; ++round) {
+    const std::size_t n = 1 + random() % 400;
+    std::vector<float> weights(n);
+    for (auto& weight : weights) {
+      weight = static_cast<float>(round % 3 == 0 ? random() % 5 : random() % 100000);
+    }
+    const double sum = row_sum(weights);
+    const auto order = by_need(weights);
+    for (const std::uint32_t count : {1U, 2U, 31U, 32U, 33U, 64U, 100U, 399U, 1000U}) {
+      std::vector<bool> expected(n, false);
+      for (std::size_t rank = 0; rank < std::min<std::size_t>(n, count); ++rank) {
+        expected[order[rank]] = true;
+      }
+      for (const Kernels* width : available_kernels()) {
+        INFO(width->name << ": " << count << " of " << n);
+        NeededFinder finder(Encoding::fp32, width->needed);
+        REQUIRE(marked_by(finder, "top:" + std::to_string(count), weights, sum) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("every width reads no more than the row and computes what the others do") {
+  std::mt19937 random(85);
+  for (const std::size_t n : {1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000}) {
+    // As long as the row to the byte, so that the address sanitizer sees what is read behind it.
+    std::vector<float> weights(n);
+    for (auto& weight : weights) weight = static_cast<float>(random() % 1000) / 1000;
+    const std::array<float, kCuts> cuts = {0, 0.3F, 0.9F, 2};
+    std::array<double, kCuts> below{};
+    std::array<float, kClasses> largest{};
+    for (std::size_t j = 0; j < n; ++j) {
+      largest[j % kClasses] = std::max(largest[j % kClasses], weights[j]);
+      for (std::size_t c = 0; c < kCuts; ++c) below[c] += weights[j] < cuts[c] ? weights[j] : 0;
+    }
+    std::array<float, kCuts> widest{};
+    const NeededKernels& first = available_kernels().front()->needed;
+    first.sums_below(weights.data(), n, cuts.data(), widest.data());
+    for (const Kernels* width : available_kernels()) {
+      INFO(width->name << ", " << n << " tokens");
+      const NeededKernels& kernels = width->needed;
+      std::array<float, kClasses> found{};
+      kernels.largest_of_classes(weights.data(), n, found.data());
+      CHECK(found == largest);
+      std::array<float, kCuts> sums{};
+      kernels.sums_below(weights.data(), n, cuts.data(), sums.data());
+      CHECK(sums == widest);  // to the bit
+      for (std::size_t c = 0; c < kCuts; ++c) {
+        CHECK(sums[c] == Approx(below[c]).epsilon(1e-5));
+        const double exact = kernels.sum_below(weights.data(), n, cuts[c]);
+        CHECK(exact == first.sum_below(weights.data(), n, cuts[c]));
+        CHECK(exact == Approx(below[c]).epsilon(1e-13));
+        std::vector<std::uint64_t> set((n + 63) / 64, ~std::uint64_t{0});
+        kernels.mark_at_least(weights.data(), n, cuts[c], set.data());
+        for (std::size_t j = 0; j < 64 * set.size(); ++j) {
+          REQUIRE(((set[j / 64] >> j % 64 & 1) != 0) == (j < n && weights[j] >= cuts[c]));
+        }
+      }
     }
   }
 }
