@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kFewestOfStack = 8;
 constexpr std::size_t kMostLanes = 64;
-constexpr std::size_t kTokensPerLane = 32;  // what a stack of them takes for a row, one lane does
+constexpr std::size_t kTokensPerLane = 32;  // a stack takes as long for so many of a row's tokens
 
 /// A stack goes through all tokens up to its largest budget one by one, whatever the number of
 /// budgets: so many lanes, or cells by themselves, are as fast.
@@ -40,10 +40,13 @@ JointCells joint_cells(const ReplayPlan& plan) {
       joint.stacks.push_back({cell});
     }
   }
-  for (const auto& stack : joint.stacks) {
-    if (!stack_is_faster(plan, stack)) left.insert(left.end(), stack.begin(), stack.end());
+  const auto slower =
+      std::stable_partition(joint.stacks.begin(), joint.stacks.end(),
+                            [&](const auto& stack) { return stack_is_faster(plan, stack); });
+  for (auto stack = slower; stack != joint.stacks.end(); ++stack) {
+    left.insert(left.end(), stack->begin(), stack->end());
   }
-  std::erase_if(joint.stacks, [&](const auto& stack) { return !stack_is_faster(plan, stack); });
+  joint.stacks.erase(slower, joint.stacks.end());
   std::sort(left.begin(), left.end());
   for (const std::size_t cell : left) {
     (BudgetLanes::serve(plan, plan.cells[cell]) ? joint.lanes : joint.single).push_back(cell);

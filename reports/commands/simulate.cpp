@@ -401,9 +401,9 @@ void run(const po::variables_map& options, const RunControl& control) {
     entries += static_cast<double>(plan.row_entries()) * static_cast<double>(plan.cells.size()) *
                (static_cast<double>(outcome.units_done) / static_cast<double>(plan.units.size()));
   }
+  const double seconds = facts.seconds - seconds_of_optima;
   std::cout << "\n"
-            << fixed(facts.seconds, 1) << " s, "
-            << fixed(entries / (facts.seconds - seconds_of_optima) / 1e9, 2)
+            << fixed(seconds, 1) << " s, " << fixed(entries / seconds / 1e9, 2)
             << " G row entries x cells per second"
             << (against_what ? ", and " + fixed(seconds_of_optima, 1) + " s for the optimum" : "")
             << "\n";

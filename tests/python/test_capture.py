@@ -326,3 +326,9 @@ def test_attentions_that_were_handed_out_become_the_same_trace(tmp_path):
     kvreplay.import_attentions(half, tmp_path / "d.h5", tolerance=0.02)
     with pytest.raises(ValueError, match="2 sequences, and none of number 2"):
         kvreplay.import_attentions(whole, tmp_path / "e.h5", batch=2)
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="a dict is no transformers model"):
+        kvreplay.capture({}, tmp_path / "t.h5")
+    assert not list(tmp_path.iterdir())

@@ -63,6 +63,8 @@ class capture:
         self.path = os.fspath(path)
         if os.path.exists(self.path) and not overwrite:
             raise _library.OutputError(f"{self.path} exists; pass overwrite=True to replace it")
+        if not hasattr(getattr(model, "config", None), "get_text_config"):
+            raise TypeError(f"a {type(model).__name__} is no transformers model: pass what AutoModelForCausalLM gives")
         self._model = model
         self._config = model.config.get_text_config()
         self._layers: int = self._config.num_hidden_layers

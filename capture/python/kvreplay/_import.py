@@ -34,11 +34,14 @@ def import_attentions(source: Any, path: Path, *, batch: int = 0, kv_heads: Opti
     batch: which sequence, where there are several. kv_heads: of the model, if not as many as query heads. tolerance: as in
     `kvreplay help trace import`; bfloat16 needs 0.01. Raises kvreplay.InputError for what is no causal attention.
     """
-    name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "the attentions"
+    from_file = isinstance(source, (str, os.PathLike))
+    name = os.fspath(source) if from_file else "the attentions"
     if os.path.exists(path) and not overwrite:
         raise OutputError(f"{os.fspath(path)} exists; pass overwrite=True to replace it")
     with tempfile.TemporaryDirectory(dir=pathlib.Path(path).resolve().parent, prefix=".kvreplay-import-") as folder:
-        dense = pathlib.Path(folder) / "attentions.npy"
+        # The trace names the file that it comes from.
+        file = pathlib.Path(source) if from_file else pathlib.Path("attentions")
+        dense = pathlib.Path(folder) / (file.name + ("" if file.suffix == ".npy" else ".npy"))
         _write_dense(_layers(source, name, batch), name, dense)
         command = [program(), "trace", "import", str(dense), "--out", os.fspath(path)]
         for option, value in dict(kv_heads=kv_heads, prompt_tokens=prompt_tokens, model_name=model_name, encoding=encoding,

@@ -21,7 +21,7 @@ Path = Union[str, os.PathLike]
 
 
 class Results(Dict[str, np.ndarray]):
-    """Columns by name (simulator/RESULTS.md): pandas.DataFrame(results) takes it.
+    """Columns by name (simulator/RESULTS.md): pandas.DataFrame(results) takes it. A layer or head of -1: all of them.
 
     `manifest`: resolved parameters, seed, versions, hashes of the traces.
     """
