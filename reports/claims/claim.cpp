@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "reports/claims/share_interval.hpp"
 #include "simulator/csv.hpp"
 
 namespace kvreplay::claims {
@@ -19,6 +20,15 @@ std::string Condition::text() const {
   const std::string side = asks == Asks::below ? " is below " : " is above ";
   if (!minus) return of.name + side + shortest(threshold);
   return of.name + side + minus->name + (threshold == 0 ? "" : " + " + shortest(threshold));
+}
+
+std::uint64_t Condition::least_layers() const {
+  if (!of.of_layers || minus || asks != Asks::above) return 0;
+  std::uint64_t layers = 1;
+  while (exact_interval({.value = 1, .size = static_cast<double>(layers)}).low <= threshold) {
+    ++layers;
+  }
+  return layers;
 }
 
 Condition below(Quantity of, double threshold) {

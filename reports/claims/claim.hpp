@@ -2,6 +2,7 @@
 // is said to bear it out. Adding one is adding an entry to seed_claims.cpp or published_claims.cpp.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ struct Condition {
 
   /// "mass loss of h2o at 20% is below 0.05".
   std::string text() const;
+  /// How many layers it takes to show that the share of them is above the threshold: of fewer the
+  /// interval is on both sides even where all are so. 0: it asks for no such thing.
+  std::uint64_t least_layers() const;
 };
 
 Condition below(Quantity of, double threshold);

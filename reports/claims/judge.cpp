@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "reports/claims/printed.hpp"
+
 namespace kvreplay::claims {
 namespace {
 
@@ -35,12 +37,20 @@ Measured measure(const Quantity& quantity, std::span<const std::unique_ptr<Evide
   return found;
 }
 
-std::string with_interval(const Quantity& quantity, const Estimate& estimate) {
-  std::string text = quantity.shown(estimate.value);
-  if (const auto& interval = estimate.interval) {
-    text += ", " + quantity.shown(interval->low) + " to " + quantity.shown(interval->high);
-  }
-  return text;
+/// " (0.0665 to 0.0780)"; empty where there is none or all of it is shown as the value is.
+std::string interval_text(std::string (*shown)(double), const Estimate& estimate) {
+  if (!estimate.interval) return "";
+  const auto low = shown(estimate.interval->low);
+  const auto high = shown(estimate.interval->high);
+  return low == high && low == shown(estimate.value) ? "" : " (" + low + " to " + high + ")";
+}
+
+/// "-0.0123 (-0.0150 to -0.0100)", of shares in percent "-0.97 (-1.70 to -0.24) percentage points".
+std::string difference_text(const Quantity& quantity, const Estimate& estimate) {
+  const bool in_percent = quantity.shown == percent;
+  const auto shown = in_percent ? points : quantity.shown;
+  return shown(estimate.value) + interval_text(shown, estimate) +
+         (in_percent ? " percentage points" : "");
 }
 
 /// "h2o at 20%: 0.0721 (0.0665 to 0.0780)"; "132 of 270, that is 48.89 %" where the command prints
@@ -55,16 +65,27 @@ std::string figure_text(const Quantity& quantity, const Measured& found) {
   } else if (text != value) {
     text += ", that is " + value;
   }
-  if (const auto& interval = found.estimate.interval) {
-    text += " (" + quantity.shown(interval->low) + " to " + quantity.shown(interval->high) + ")";
-  }
-  return quantity.name + ": " + text;
+  return quantity.name + ": " + text + interval_text(quantity.shown, found.estimate);
 }
 
 struct Judged {
   Met met = Met::open;
-  Estimate estimate = {};  // of the figure, or of the difference
+  Estimate estimate = {};    // of the figure, or of the difference
+  std::string too_few = {};  // why there are too few layers; empty: there are enough
 };
+
+/// "that its share of layers is above 0.9 takes 36 layers to show, and there are 30"; empty where
+/// some trace has as many as it takes.
+std::string too_few(const Condition& condition, std::span<const Sample> traces) {
+  const auto least = condition.least_layers();
+  std::uint64_t most = 0;
+  for (const auto& trace : traces) {
+    most = std::max(most, static_cast<std::uint64_t>(sum_of(trace.points).count));
+  }
+  if (most >= least) return "";
+  return "that the " + condition.text() + " takes " + grouped(least) + " layers to show, and " +
+         (most == 1 ? "there is 1" : "there are " + grouped(most));
+}
 
 Met side_of(const Condition& condition, const Estimate& estimate) {
   double low = estimate.value;
@@ -96,7 +117,7 @@ Judged judge(const Condition& condition, std::span<const std::unique_ptr<Evidenc
              std::uint64_t seed, Finding& finding) {
   const auto of = measure(condition.of, traces, seed);
   say(condition.of, of, finding);
-  Judged found{.estimate = of.estimate};
+  Judged found{.estimate = of.estimate, .too_few = too_few(condition, of.samples)};
   if (!condition.minus) {
     found.met = side_of(condition, found.estimate);
     return found;
@@ -108,7 +129,7 @@ Judged judge(const Condition& condition, std::span<const std::unique_ptr<Evidenc
     throw std::invalid_argument("no place has both " + condition.of.name + " and " +
                                 condition.minus->name);
   found.estimate = *estimate;
-  finding.found += "; difference: " + with_interval(condition.of, *estimate);
+  finding.found += "; difference: " + difference_text(condition.of, *estimate);
   found.met = side_of(condition, *estimate);
   return found;
 }
@@ -161,10 +182,12 @@ Finding judge(const Claim& claim, std::span<const std::unique_ptr<Evidence>> tra
   if (claim.conditions.empty() && claim.beside.empty()) return finding;
   std::vector<const Condition*> unmet;
   std::vector<const Condition*> open;
+  std::string too_few;
   try {
     for (const auto& condition : claim.conditions) {
       const auto judged = judge(condition, traces, seed, finding);
       if (!finding.estimate) finding.estimate = judged.estimate;
+      if (too_few.empty()) too_few = judged.too_few;
       if (judged.met == Met::no) unmet.push_back(&condition);
       if (judged.met == Met::open) open.push_back(&condition);
     }
@@ -182,7 +205,14 @@ Finding judge(const Claim& claim, std::span<const std::unique_ptr<Evidence>> tra
     finding.estimate.reset();
     return finding;
   }
-  if (claim.conditions.empty()) return finding;
+  if (claim.conditions.empty() || !too_few.empty()) {
+    finding.found = "not judged; " + finding.found;
+    if (!too_few.empty()) {
+      finding.why =
+          "Too few layers: " + too_few + "." + (claim.remark.empty() ? "" : " ") + claim.remark;
+    }
+    return finding;
+  }
   finding.verdict = !unmet.empty()  ? Verdict::does_not_hold
                     : !open.empty() ? Verdict::undecided
                                     : Verdict::holds;
@@ -192,7 +222,9 @@ Finding judge(const Claim& claim, std::span<const std::unique_ptr<Evidence>> tra
     why += (why.empty() ? "" : "; ") + condition->text();
   }
   if (!why.empty()) {
-    why = (unmet.empty() ? "Undecided: " : "Not so: ") + why + ".";
+    const std::string undecided = "Undecided (" + counted(open.size(), "condition") + " of " +
+                                  grouped(claim.conditions.size()) + "): ";
+    why = (unmet.empty() ? undecided : "Not so: ") + why + ".";
   }
   finding.why = why + (why.empty() || claim.remark.empty() ? "" : " ") + claim.remark;
   return finding;

@@ -12,6 +12,11 @@ inline std::string percent(double share) {
   return fixed(100 * share, 2) + " %";
 }
 
+/// Of differences of what percent() shows, which are in percentage points.
+inline std::string points(double share) {
+  return fixed(100 * share, 2);
+}
+
 inline std::string whole(double value) {
   return fixed(value, 0);
 }

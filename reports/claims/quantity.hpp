@@ -21,6 +21,7 @@ struct Quantity {
   std::optional<ReplayCell> cell;  ///< then there is no command
   /// It is the most of anything looked at, of which there is no interval.
   bool extreme = false;
+  bool of_layers = false;   ///< a share of the layers, each of which is so or not
   bool of_machine = false;  ///< a time: the command prints it, but never quite the same
 };
 
@@ -50,7 +51,7 @@ Quantity greedy_ratio();  ///< mass that greedy retains over the optimum's
 Quantity replayed(ReplayCell cell);
 Quantity loss(std::string policy, std::string budget, Setting setting = Setting::stream,
               Part part = Part::all);
-/// State of the policy over the keys and values that it manages, in fp16.
+/// State of the policy over the keys and values that it manages, in fp16; printed in bytes.
 Quantity state_share(std::string policy, std::string budget);
 /// Median nanoseconds of a step in the policy's own calls, the mean over heads.
 Quantity step_time(std::string policy, std::string budget);

@@ -129,8 +129,8 @@ Quantity state_share(std::string policy, std::string budget) {
                         .policy = std::move(policy),
                         .budget = std::move(budget),
                         .metric = "state_bytes"};
-  return {.name = "state of " + cell.policy + " at " + cell.budget +
-                  " over the bytes of the keys and values in fp16 that it manages",
+  return {.name = "bytes of state of " + cell.policy + " at " + cell.budget +
+                  ", and their share of the keys and values in fp16 that it manages",
           .measure =
               [cell](Evidence& evidence) {
                 const auto& facts = evidence.replayed(cell.setting);
@@ -149,7 +149,7 @@ Quantity state_share(std::string policy, std::string budget) {
                 for (auto& point : sample.points) point.sum /= managed;
                 return sample;
               },
-          .shown = four_digits,
+          .shown = percent,
           .command = {},
           .cell = cell};
 }

@@ -90,18 +90,23 @@ Quantity entries_below() {
 }
 
 Quantity layers_sparse() {
-  return analysed("share of layers with more than 95 % of entries below 1 % of the row's largest",
-                  "analyze sparsity", "", percent,
-                  [](Evidence& evidence) { return layers_above(evidence, 0.95, below); });
+  auto quantity =
+      analysed("share of layers with more than 95 % of entries below 1 % of the row's largest",
+               "analyze sparsity", "", percent,
+               [](Evidence& evidence) { return layers_above(evidence, 0.95, below); });
+  quantity.of_layers = true;
+  return quantity;
 }
 
 Quantity layers_persistent() {
-  return analysed("share of layers whose mean persistence is above 95 %", "analyze persistence", "",
-                  percent, [](Evidence& evidence) {
-                    return layers_above(evidence, 0.95, [](const HeadFacts& head) {
-                      return one(head.persistence.ratio());
-                    });
-                  });
+  auto quantity = analysed("share of layers whose mean persistence is above 95 %",
+                           "analyze persistence", "", percent, [](Evidence& evidence) {
+                             return layers_above(evidence, 0.95, [](const HeadFacts& head) {
+                               return one(head.persistence.ratio());
+                             });
+                           });
+  quantity.of_layers = true;
+  return quantity;
 }
 
 Quantity pivotal_in_half() {
@@ -142,6 +147,7 @@ Quantity layers_for_first() {
           return head.layer < 2 ? std::nullopt : one(head.sinks.first_of_last_row);
         });
       });
+  quantity.of_layers = true;
   quantity.command = [](const Evidence& evidence) {
     auto upper = layers_of(evidence.heads());
     std::erase_if(upper, [](std::uint32_t layer) { return layer < 2; });

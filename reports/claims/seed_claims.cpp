@@ -4,6 +4,7 @@ namespace kvreplay::claims {
 
 std::vector<Claim> seed_claims() {
   const std::string h2o = "H2O, arXiv:2306.14048";
+  const std::string notes = "this project's seed notes on H2O";
   return {
       {"A1",
        "Attention is extremely sparse.",
@@ -72,14 +73,14 @@ std::vector<Claim> seed_claims() {
        "Sums that decay are the third way."},
       {"A9",
        "Many heavy hitters begin a sentence.",
-       "reading notes on H2O",
+       notes,
        "",
        {above(heavy_at_starts(), even_heavy_at_starts())},
        "Heavy hitters: the 5 % of the tokens with the highest scores. Rows of even weights favour "
        "old tokens too."},
       {"A10",
        "An evicted token can be needed later, and nothing brings it back.",
-       "reading notes on H2O",
+       notes,
        "",
        {above(replayed({.setting = Setting::evictions,
                         .policy = "h2o",
@@ -96,7 +97,7 @@ std::vector<Claim> seed_claims() {
        "bound is on scores, the ratio here is of attention mass."},
       {"A12",
        "Eviction by head sits badly with grouped-query attention.",
-       "reading notes on H2O",
+       notes,
        "",
        {above(replayed({.setting = Setting::evictions,
                         .policy = "h2o",
@@ -108,7 +109,7 @@ std::vector<Claim> seed_claims() {
        "A group must store the union of what its heads keep; one set for all of them loses more."},
       {"A13",
        "Savings are of decoding only: prefill sees everything.",
-       "reading notes on H2O",
+       notes,
        "",
        {above(loss("h2o", "20%", Setting::decoded), loss("h2o", "20%", Setting::after_prompt))},
        "What decoded rows lose where the prompt was evicted from too, against a prompt attended in "

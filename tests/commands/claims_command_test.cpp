@@ -82,7 +82,9 @@ TEST_CASE("claims hold on rows that go to the first token and to themselves") {
   CHECK(layers["value"] == 1);
   CHECK(layers["low"].get<double>() == Approx(std::pow(0.025, 1.0 / 8)).epsilon(1e-9));
   CHECK(layers["high"] == 1);
-  CHECK(layers["verdict"] == "undecided");
+  CHECK(layers["verdict"] == "cannot be tested");
+  CHECK_THAT(layers["why"].get<std::string>(),
+             Contains("takes 36 layers to show, and there are 8. Almost all"));
   CHECK_THAT(row_of(found, "B1")["found"].get<std::string>(), Contains("8 of 8"));
 
   // h2o keeps the first token; the window loses it, from the second row on that finds it full.
@@ -104,7 +106,7 @@ TEST_CASE("claims do not hold on rows of even weights") {
   const Bench bench;
   write_trace(bench, "even.h5", [](int i, int) { return 1.0 / (i + 1); });
   const auto found = claims_on(bench, "'" + bench.path("even.h5") + "' --only A1,A4,B2,B3,B14,B16");
-  for (const std::string id : {"A1", "A4", "B2", "B14"}) {
+  for (const std::string id : {"A1", "A4", "B2"}) {
     INFO(id);
     CHECK(row_of(found, id)["verdict"] == "does not hold");
     CHECK_THAT(row_of(found, id)["why"].get<std::string>(), Contains("Not so: "));
@@ -456,7 +458,8 @@ TEST_CASE("claims says what a trace cannot tell") {
     return row["why"].get<std::string>();
   };
   CHECK_THAT(why("A1"), Contains("there is no share of entries"));  // no row of 100 tokens
-  CHECK_THAT(why("A4", "undecided"), Contains("Undecided: "));      // two heads give no interval
+  CHECK_THAT(why("A4", "undecided"),
+             Contains("Undecided (2 conditions of 2): "));  // two heads give no interval
   CHECK_THAT(why("A9"), Contains("no texts"));
   CHECK_THAT(why("A12"), Contains("one query head each"));
   CHECK_THAT(why("A13"), Contains("decoded"));

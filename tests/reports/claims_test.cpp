@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "reports/claims/judge.hpp"
+#include "reports/claims/printed.hpp"
 #include "run_program.hpp"
 
 namespace kvreplay::testing {
@@ -77,7 +78,7 @@ TEST_CASE("a claim holds where whole intervals are where they must be") {
   CHECK(judge({below(values("a", high), 0.5)}).verdict == Verdict::does_not_hold);
   const auto open = judge({above(values("a", wide), 0.5)});
   CHECK(open.verdict == Verdict::undecided);
-  CHECK(open.why == "Undecided: a is above 0.5. as said");
+  CHECK(open.why == "Undecided (1 condition of 1): a is above 0.5. as said");
   REQUIRE(open.estimate);
   CHECK(open.estimate->value == Approx(0.5));
   REQUIRE(open.estimate->interval);
@@ -161,7 +162,7 @@ TEST_CASE("what is shown beside a claim decides nothing") {
   const auto found = judge({}, {values("a", high), time});
   CHECK(found.verdict == Verdict::cannot_be_tested);
   CHECK(found.why == "as said");
-  CHECK(found.found.starts_with("a: 0.82 (0.8"));
+  CHECK(found.found.starts_with("not judged; a: 0.82 (0.8"));
   CHECK(found.found.find("; time: 0.12 (0.1") != std::string::npos);
   CHECK(found.figures == std::vector<std::string>{"0.82"});
   CHECK(found.estimate->value == Approx(0.825));
@@ -213,6 +214,50 @@ TEST_CASE("what a trace cannot tell is said, not guessed") {
   CHECK(found.found.empty());
   CHECK(!found.estimate);
   CHECK(judge({}).why == "as said");
+}
+
+TEST_CASE("most of the layers takes enough of them to show") {
+  const Judge judge;
+  const auto layers = [](std::size_t count) {
+    auto share = values("share of layers", std::vector<double>(count, 1.0));
+    share.of_layers = true;
+    share.measure = [count](Evidence&) {
+      auto sample = sample_of(std::vector<double>(count, 1.0));
+      sample.of_yes_or_no = true;
+      return sample;
+    };
+    return share;
+  };
+  // 0.9^35 is above 0.025, 0.9^36 below; so of 0.95 and 71 and 72.
+  CHECK(above(layers(1), 0.9).least_layers() == 36);
+  CHECK(above(layers(1), 0.95).least_layers() == 72);
+  CHECK(below(layers(1), 0.9).least_layers() == 0);
+  CHECK(above(values("a", low), 0.9).least_layers() == 0);
+  CHECK(judge({above(layers(36), 0.9)}).verdict == Verdict::holds);
+  const auto found = judge({above(layers(35), 0.9)});
+  CHECK(found.verdict == Verdict::cannot_be_tested);
+  CHECK(found.why ==
+        "Too few layers: that the share of layers is above 0.9 takes 36 layers to show, and there "
+        "are 35. as said");
+  CHECK_THAT(found.found, Catch::StartsWith("not judged; share of layers: 1.00 (0.9"));
+  // Nor is it refuted by those that are not so.
+  auto none = layers(35);
+  none.measure = [](Evidence&) {
+    auto sample = sample_of(std::vector<double>(35, 0.0));
+    sample.of_yes_or_no = true;
+    return sample;
+  };
+  CHECK(judge({above(none, 0.9)}).verdict == Verdict::cannot_be_tested);
+}
+
+TEST_CASE("differences of percent are in percentage points") {
+  const Judge judge;
+  auto more = values("a", high);
+  auto less = values("b", low);
+  more.shown = claims::percent;
+  less.shown = claims::percent;
+  CHECK_THAT(judge({above(more, less)}).found,
+             Catch::EndsWith("difference: 70.00 percentage points"));
 }
 
 TEST_CASE("every claim and published figure has an entry and a rule, or says what it takes") {
