@@ -69,7 +69,8 @@ constexpr const char* kForms = R"({
     "partial~": "truth", "traces~": [{"file": "text"}],
     "rows": [{
       "id": "text", "claim": "text", "source": "text", "published": "text", "found": "text",
-      "verdict": "text", "why": "text", "command": "text", "model~": "text", "traces~": ["text"]
+      "verdict": "text", "why": "text", "command": "text", "model~": "text", "rule~": "text",
+      "traces~": ["text"]
     }]
   }
 })";

@@ -58,22 +58,29 @@ json all_unranked(const json& shown) {
   return reasons;
 }
 
+/// Losses are printed to four digits: what differs by less is equal.
+constexpr double kEqual = 1e-4;
+
 json best_at(const json& shown, std::size_t budget) {
   const json& series = shown["series"];
   const json& mean_loss = shown["values"]["mass_loss"]["mean"];
-  std::map<double, json> by_loss;
+  std::multimap<double, std::size_t> by_loss;
   for (std::size_t s = 0; s < series.size(); ++s) {
     const json& loss = mean_loss[s][budget];
     if (!series[s]["bound"].is_null() || loss.is_null()) continue;
     if (!shown["unranked"][s][budget].is_null()) continue;
-    auto& tied = by_loss[loss.get<double>()];
-    if (tied.is_null()) tied = json::array();
-    tied.push_back(s);
+    by_loss.emplace(loss.get<double>(), s);
   }
   json best = {{"first", json::array()}, {"second", json::array()}};
   auto place = by_loss.begin();
-  if (place != by_loss.end()) best["first"] = (place++)->second;
-  if (place != by_loss.end()) best["second"] = place->second;
+  for (const char* rank : {"first", "second"}) {
+    std::set<std::size_t> tied;
+    for (const auto least = place; place != by_loss.end() && place->first - least->first < kEqual;
+         ++place) {
+      tied.insert(place->second);
+    }
+    best[rank] = tied;
+  }
   return best;
 }
 

@@ -215,6 +215,7 @@ void add_claims(const FindingsFile& findings, json& claims) {
          {"id", "claim", "source", "published", "found", "verdict", "why", "command"}) {
       out[key] = row.at(key).get<std::string>();
     }
+    out["has_rule"] = row.value("rule", "?") != "";
     const auto heading = claims_heading(findings, row);
     if (claims.size() == before || claims.back().at("heading") != heading) {
       claims.push_back({{"source", findings.name},

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iostream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "reports/agreement/verdict.hpp"
@@ -266,6 +267,14 @@ void print_segments(const Agreement& found) {
             << (any ? falls.text("  ") : "  none: it falls nowhere\n");
 }
 
+/// Which of the two conditions fail: "loss", "overlap", "both"; "-": none.
+std::string what_fails(const Judgement& judged, double margin) {
+  const auto& [loss, overlap] = std::tie(judged.extra, judged.beyond);
+  const bool by_loss = loss && loss->interval && loss->interval->low > margin;
+  const bool by_overlap = overlap && overlap->interval && overlap->interval->high < 0;
+  return by_loss && by_overlap ? "both" : by_loss ? "loss" : by_overlap ? "overlap" : "-";
+}
+
 }  // namespace
 
 void print_agreement(const Agreement& found, const Bootstrap& bootstrap, double margin) {
@@ -283,8 +292,9 @@ void print_agreement(const Agreement& found, const Bootstrap& bootstrap, double 
 void print_verdicts(std::span<const Agreement* const> traces, const Bootstrap& bootstrap,
                     double margin) {
   TextTable table(
-      {"budget", "verdict", "extra loss of h2o", "overlap, future", "chance", "beyond it"});
+      {"budget", "verdict", "by", "extra loss of h2o", "overlap, future", "chance", "beyond it"});
   table.align_left(1);
+  table.align_left(2);
   bool any = false;
   for (const auto& cells : traces.front()->plan.budgets) {
     const auto& text = cells.budget.text;
@@ -294,9 +304,9 @@ void print_verdicts(std::span<const Agreement* const> traces, const Bootstrap& b
     }
     any = true;
     const auto judged = judge(traces, text, {}, bootstrap, margin);
-    table.add({text, std::string(name(judged.verdict)), with_interval(judged.extra, 4),
-               with_interval(judged.future), with_interval(judged.future_null),
-               with_interval(judged.beyond)});
+    table.add({text, std::string(name(judged.verdict)), what_fails(judged, margin),
+               with_interval(judged.extra, 4), with_interval(judged.future),
+               with_interval(judged.future_null), with_interval(judged.beyond)});
   }
   if (!any) return;
   std::cout << "\n\"local statistics are as good as global ones\""
@@ -305,7 +315,9 @@ void print_verdicts(std::span<const Agreement* const> traces, const Bootstrap& b
             << wrapped("  ", "Holds: the whole interval of the extra loss is at or below " +
                                  fixed(margin, 3) +
                                  " of the attention, and that of the overlap beyond chance, step "
-                                 "by step, above 0. Fails: a whole interval is on the other side. "
+                                 "by step, above 0. Fails: a whole interval is on the other side, "
+                                 "by the one, the other or "
+                                 "both. "
                                  "Undecided: anything else, or fewer than 5 steps. So is A3 of "
                                  "kvreplay claims judged. Intervals are over steps" +
                                  (traces.size() > 1 ? " and traces: of few traces they are too "

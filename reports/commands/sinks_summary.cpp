@@ -61,6 +61,7 @@ std::vector<std::size_t> by_mass(const std::vector<Got>& got, std::size_t most) 
 }
 
 void print_kinds(const SinksQuestion& question, const SinksSums& all, std::size_t most_texts) {
+  bool any = false;
   for (std::size_t kind = 0; kind < question.groups.size(); ++kind) {
     const auto& groups = question.groups[kind];
     const auto& got = all.found.groups[kind];
@@ -79,10 +80,20 @@ void print_kinds(const SinksQuestion& question, const SinksSums& all, std::size_
                       : "")
               << "\n";
     print_groups(groups, got, all, shown);
+    any = true;
   }
+  if (!any) return;
+  std::cout << wrapped(
+      "  ",
+      "Share: of the tokens. Mass: of all attention, with row 0, which gives the first token "
+      "all; by layer the first token's share is of the rows behind it. Even rows: what rows "
+      "of even weights would give; ratio: mass over that. Without sinks: the heavy hitters "
+      "where the first " +
+          counted(question.sinks, "token") + " are taken away.");
 }
 
-void print_layers(const std::map<std::uint32_t, SinksSums>& layers, const SinksSums& all) {
+void print_layers(const std::map<std::uint32_t, SinksSums>& layers, const SinksSums& all,
+                  const SinksQuestion& question) {
   TextTable table({"layer", "first token", "of last row", "sink heads", "heavy sinks", "gini",
                    "even rows", "without sinks", "even rows"});
   const auto line = [&](const std::string& name, const SinksSums& sums) {
@@ -97,7 +108,14 @@ void print_layers(const std::map<std::uint32_t, SinksSums>& layers, const SinksS
   };
   for (const auto& [layer, sums] : layers) line(std::to_string(layer), sums);
   line("all", all);
-  std::cout << "\nby layer\n" << table.text("  ");
+  std::cout << "\nby layer\n"
+            << table.text("  ")
+            << wrapped("  ",
+                       "First token: its share of the rows behind it; heavy sinks: the share "
+                       "of the heavy hitters that are among the first " +
+                           counted(question.sinks, "token") +
+                           "; without sinks: gini of the others. Even rows: what rows of "
+                           "even weights would give, each of the figure on its left.");
 }
 
 void print_summary(const std::map<std::uint32_t, SinksSums>& layers, const SinksSums& all,
@@ -173,7 +191,7 @@ std::string group_name(const TokenGroups& groups, std::size_t group) {
 void print_sinks(const SinksQuestion& question, const std::map<std::uint32_t, SinksSums>& layers,
                  const SinksSums& all, std::size_t most_texts, double epsilon) {
   print_kinds(question, all, most_texts);
-  print_layers(layers, all);
+  print_layers(layers, all, question);
   print_summary(layers, all, question, epsilon);
 }
 

@@ -105,11 +105,15 @@ Figure ccdf(const json& study, const json& place) {
   const json& fit = place.at("fits").at("accumulated");
   Figure figure;
   figure.id = id_start(study) + "powerlaw-ccdf";
-  figure.title = "Accumulated attention of layer " + place.at("layer").dump() + ", head " +
-                 place.at("head").dump();
+  const std::string head =
+      "layer " + place.at("layer").dump() + ", head " + place.at("head").dump();
+  figure.title = "Accumulated attention of " + head;
   figure.caption = of_what(study, "powerlaw") +
                    "Share of the tokens that got x or more, on logarithmic axes, with the fitted "
-                   "power law; the head whose fit is the median one by KS distance. " +
+                   "power law, in " +
+                   head +
+                   ": of the heads that have enough data in the tail, "
+                   "if any, the one with the median KS distance. " +
                    fit.at("in_words").get<std::string>() + ". " +
                    study.at("powerlaw").at("caveat").get<std::string>();
   figure.x = {.title = "accumulated attention x", .logarithmic = true};
@@ -125,6 +129,23 @@ Figure ccdf(const json& study, const json& place) {
   return figure;
 }
 
+/// The head whose fit is the median one by KS distance, of those with data enough for a verdict
+/// where there are such.
+json typical(const json& heads) {
+  const auto fit = [](const json& head) -> const json& {
+    return head.at("fits").at("accumulated");
+  };
+  auto by_ks = heads.get<std::vector<json>>();
+  const auto judged = std::stable_partition(by_ks.begin(), by_ks.end(), [&](const json& head) {
+    return fit(head).at("verdict") != "too little tail data";
+  });
+  if (judged != by_ks.begin()) by_ks.erase(judged, by_ks.end());
+  std::stable_sort(by_ks.begin(), by_ks.end(), [&](const json& one, const json& other) {
+    return fit(one).at("ks").get<double>() < fit(other).at("ks").get<double>();
+  });
+  return by_ks[(by_ks.size() - 1) / 2];
+}
+
 void add_powerlaw(const json& study, std::vector<Figure>& figures) {
   json heads = heads_with(study.at("powerlaw").at("places"), "accumulated");
   std::erase_if(heads.get_ref<json::array_t&>(), [](const json& place) {
@@ -132,12 +153,7 @@ void add_powerlaw(const json& study, std::vector<Figure>& figures) {
     return fit.at("ks").is_null() || fit.at("x").empty();
   });
   if (heads.empty()) return;
-  auto by_ks = heads.get<std::vector<json>>();
-  std::stable_sort(by_ks.begin(), by_ks.end(), [](const json& one, const json& other) {
-    return one.at("fits").at("accumulated").at("ks").get<double>() <
-           other.at("fits").at("accumulated").at("ks").get<double>();
-  });
-  figures.push_back(ccdf(study, by_ks[(by_ks.size() - 1) / 2]));
+  figures.push_back(ccdf(study, typical(heads)));
   Figure map = map_of_heads(heads, "alpha", [](const json& place) {
     return number(place.at("fits").at("accumulated").at("alpha"));
   });

@@ -112,7 +112,7 @@ function showLines(chart, { series, points, labels, xAxis, yAxis, bands, xTicks,
   if (!signals.xTicks && xAxis.type === "log" && drawn.length) signals.xTicks = logTicks(drawn.map((point) => point.x));
   if (narrow()) {
     // The legend goes below, where a phone has room.
-    Object.assign(spec.padding, { left: 60, right: 14, bottom: 70 + rows });
+    Object.assign(spec.padding, { left: 60, right: 24, bottom: 70 + rows });
     spec.height = 260;
     // The title of the upright axis above it, across.
     spec.padding.top += 20;

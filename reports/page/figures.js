@@ -52,7 +52,7 @@ function showFigureCells(chart, figure, said, pick) {
     const value = values[l * units.length + u];
     return { layer, unit, value, short: known(value) ? inCell(value, largest) : "", tip: "layer " + layer + ", " + unitTitle + " " + unit + "\n" + valueTitle + " " + number(value, 5) };
   }));
-  const signals = { unitTitle, valueTitle, layers, units, colours: diverging ? [-largest, largest] : [least, Math.max(...present, least + 1e-12)] };
+  const signals = { unitTitle: unitTitle.replace(/^query/, "Query"), valueTitle, layers, units, colours: diverging ? [-largest, largest] : [least, Math.max(...present, least + 1e-12)] };
   return showCells(chart, spec, signals, said, { pick });
 }
 

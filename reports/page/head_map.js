@@ -57,13 +57,24 @@ function drawMap() {
   return shown;
 }
 
+// Words in lines of at most so many letters, for a title that has little room.
+function inLines(text, most) {
+  return text.split(" ").reduce((lines, word) => {
+    const last = lines[lines.length - 1];
+    if (last !== undefined && (last + " " + word).length <= most) lines[lines.length - 1] = last + " " + word;
+    else lines.push(word);
+    return lines;
+  }, []);
+}
+
 // A map of layers and heads; `pick`: each cell leads to its head, by mouse and by keys.
 function showCells(chart, spec, signals, said, { pick }) {
   const cells = spec.data.find((set) => set.name === "cells").values;
   if (narrow()) Object.assign(spec.padding, { left: 56, right: 84 });
   signals.chosen = pick ? state.head : null;
   signals.cursor = pick ? "pointer" : "default";
-  const table = { columns: ["layer", signals.unitTitle || "unit", signals.valueTitle], rows: cells.map((cell) => [cell.layer, cell.unit, cell.value]) };
+  const table = { columns: ["layer", (signals.unitTitle || "unit").replace(/^Query/, "query"), signals.valueTitle], rows: cells.map((cell) => [cell.layer, cell.unit, cell.value]) };
+  signals.valueTitle = inLines(signals.valueTitle, 13);
   const listen = (view) => {
     if (!pick) return;
     view.addEventListener("click", (_, item) => { if (item && item.datum && known(item.datum.layer)) chooseHead(item.datum, true); });

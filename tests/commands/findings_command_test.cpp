@@ -143,7 +143,7 @@ TEST_CASE("a report of results and findings shows them under one trace, small en
   const auto run = bench.report("r.h5 powerlaw.json sinks.json agreement.json");
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
-  CHECK_THAT(run.out, Contains("That local scores are as good as global ones: ") &&
+  CHECK_THAT(run.out, Contains("That local scores are as good as global ones ") &&
                           Contains("Sinks: the first token gets ") &&
                           Contains("Power law in the accumulated attention of 8 heads: "));
   const auto data = bench.data();
@@ -345,8 +345,9 @@ TEST_CASE("published claims stand in the report with their verdicts in words") {
   const auto run = bench.report("claims.json sinks.json");
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
-  CHECK_THAT(run.out, Contains("Of 2 published claims 1 holds and 1 does not hold: claims.json. "
-                               "What does not hold here: A1."));
+  CHECK_THAT(run.out,
+             Contains("Of 2 claims, published or stated, 1 holds and 1 does not hold: claims.json. "
+                      "What does not hold here: A1."));
   CHECK(bench.data().at("claims")[0].at("rows").size() == 2);
 }
 
@@ -372,8 +373,9 @@ TEST_CASE("claims of each trace stand by themselves, with what they are of") {
              StartsWith("t.h5") && EndsWith(", layer 1 of 2 only"));
   CHECK_THAT(claims[1].at("heading").get<std::string>(), StartsWith("u.h5") && !Contains("only"));
   // Rows of 60 tokens have no share of small entries; few heads give no interval.
-  CHECK_THAT(run.out, Contains("Of 3 published claims 1 is undecided and 2 cannot be tested from a "
-                               "trace: u.h5"));
+  CHECK_THAT(run.out,
+             Contains("Of 3 claims, published or stated, no trace can test 1; of the other "
+                      "2, 1 is undecided and 1 cannot be tested here: u.h5"));
 }
 
 TEST_CASE("findings on some heads say so wherever they are shown") {
@@ -395,6 +397,68 @@ TEST_CASE("findings on some heads say so wherever they are shown") {
     CHECK((caption.find(", layer 1 of 2, heads 0-2 of 4 only. ") != std::string::npos) == of_sinks);
   }
   CHECK(study.at("powerlaw").at("only") == "");
+}
+
+TEST_CASE("the report names the head whose power law it draws, one with a verdict where there is") {
+  const Findings bench;
+  auto powerlaw = bench.found("powerlaw");
+  const auto caption = [&] {
+    std::ofstream(bench.path("powerlaw.json")) << powerlaw;
+    REQUIRE(bench.report("powerlaw.json").exit_code == 0);
+    const auto study = bench.data().at("studies")[0];
+    for (const auto& figure : study.at("figures")) {
+      if (figure.at("id").get<std::string>().ends_with("-powerlaw-ccdf")) {
+        return figure.at("caption").get<std::string>();
+      }
+    }
+    return std::string();
+  };
+  const auto verdicts = [&](const std::string& all, const std::string& of_one) {
+    for (auto& fit : powerlaw.at("fits")) {
+      if (fit.at("head").is_null()) continue;
+      fit["verdict"] = fit.at("layer") == 1 && fit.at("head") == 2 ? of_one : all;
+    }
+  };
+  verdicts("too little tail data", "power law ruled out");
+  CHECK_THAT(caption(), Contains("in layer 1, head 2: "));
+  verdicts("power law ruled out", "too little tail data");
+  CHECK_THAT(caption(), Contains("in layer ") && !Contains("in layer 1, head 2: "));
+  verdicts("too little tail data", "too little tail data");
+  CHECK_THAT(caption(), Contains("in layer "));
+}
+
+TEST_CASE("the report says which condition an agreement's verdict is by") {
+  const Findings bench;
+  auto agreement = bench.found("agreement");
+  const auto said = [&](const std::string& verdict, double low, double high) {
+    auto& budgets = agreement.at("budgets");
+    budgets.erase(budgets.begin() + 1, budgets.end());
+    for (auto& head : agreement.at("heads")) {
+      for (const char* key : {"extra", "future", "chance"}) {
+        head.at(key).erase(head.at(key).begin() + 1, head.at(key).end());
+      }
+    }
+    auto& curves = agreement.at("curves");
+    std::erase_if(curves.get_ref<json::array_t&>(), [](const json& curve) {
+      return !curve.at("budget").is_null() && curve.at("budget") != 0;
+    });
+    budgets[0]["verdict"] = verdict;
+    budgets[0]["extra"] = {{"value", (low + high) / 2}, {"low", low}, {"high", high}};
+    budgets[0]["future"] = {{"value", 0.2}, {"low", 0.1}, {"high", 0.3}};
+    budgets[0]["chance"] = {{"value", 0.25}, {"low", 0.1}, {"high", 0.3}};
+    std::ofstream(bench.path("agreement.json")) << agreement;
+    const auto run = bench.report("agreement.json");
+    INFO(run.err);
+    REQUIRE(run.exit_code == 0);
+    return run.out;
+  };
+  CHECK_THAT(said("fails", 0, 0),
+             Contains("fails at 10% (by the overlap, 0.200 against 0.250 by chance; the loss is "
+                      "0.0000). As good: h2o loses at most 0.010 of the attention"));
+  CHECK_THAT(said("fails", 0.02, 0.04), Contains("fails at 10% (by the loss, 0.0300)"));
+  CHECK_THAT(said("undecided", 0.005, 0.015), Contains("undecided at 10% (by the loss, 0.0100)"));
+  CHECK_THAT(said("undecided", 0.001, 0.003), Contains("undecided at 10% (by the overlap, 0.200"));
+  CHECK_THAT(said("holds", 0.001, 0.003), Contains("holds at 10% (loss 0.0020)"));
 }
 
 TEST_CASE("medians of fits are the same in the report and in the analysis") {
