@@ -90,7 +90,7 @@ void add_agreement(const json& found, std::vector<std::string>& sentences) {
   if (at.empty()) return;
   std::string text;
   for (const auto& [verdict, budgets] : at) {
-    text += (text.empty() ? "" : ", ") + verdict + " at " + budgets;
+    text += (text.empty() ? "" : "; ") + verdict + " at " + budgets;
   }
   sentences.push_back(
       "That local scores are as good as global ones " + text + ". As good: h2o loses at most " +

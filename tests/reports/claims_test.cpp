@@ -239,7 +239,7 @@ TEST_CASE("most of the layers takes enough of them to show") {
   CHECK(found.why ==
         "Too few layers: that the share of layers is above 0.9 takes 36 layers to show, and there "
         "are 35. as said");
-  CHECK_THAT(found.found, Catch::StartsWith("not judged; share of layers: 1.00 (0.9"));
+  CHECK_THAT(found.found, Catch::StartsWith("not judged; share of layers: 1.00 (0.89 to 1.00)"));
   // Nor is it refuted by those that are not so.
   auto none = layers(35);
   none.measure = [](Evidence&) {
