@@ -3,19 +3,17 @@
 #include <algorithm>
 #include <set>
 
+#include "reports/json_text.hpp"
+
 namespace kvreplay {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string plain(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 void append(std::string& out, const Json& value, const std::string& indent) {
   const auto nested = [](const Json& item) { return item.is_structured() && !item.empty(); };
   if (!nested(value)) {
-    out += plain(value);
+    out += json_text(value);
     return;
   }
   const bool one_line = value.is_array() && std::none_of(value.begin(), value.end(), nested);
@@ -26,7 +24,7 @@ void append(std::string& out, const Json& value, const std::string& indent) {
     if (!first) out += one_line ? ", " : ",";
     first = false;
     out += inner;
-    if (value.is_object()) out += plain(Json(key)) + ": ";
+    if (value.is_object()) out += json_text(Json(key)) + ": ";
     append(out, item, indent + "  ");
   }
   if (!one_line) out += "\n" + indent;

@@ -25,7 +25,7 @@ nlohmann::ordered_json findings_head(std::string_view kind, const TraceInfo& inf
                                      const std::vector<std::string>& options);
 
 /// JSON to be read by people too: indented, lists of plain values on one line, ends in a line feed.
-/// Bytes that are no UTF-8 become U+FFFD.
+/// Values as json_text() writes them.
 std::string readable_json(const nlohmann::ordered_json& value);
 
 }  // namespace kvreplay

@@ -7,6 +7,7 @@
 #include "policies/split.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/policy_libraries.hpp"
+#include "reports/json_text.hpp"
 #include "reports/policy_sources.hpp"
 #include "reports/text_table.hpp"
 #include "traces/quoted.hpp"
@@ -249,7 +250,7 @@ void run(const po::variables_map& options, const RunControl& /*control*/) {
     }
   }
   if (!json) return;
-  std::cout << list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+  std::cout << json_text(list, 2) << "\n";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/commands/command.hpp"
+#include "reports/json_text.hpp"
 #include "reports/text_table.hpp"
 #include "traces/quoted.hpp"
 #include "traces/size_text.hpp"
@@ -135,9 +136,7 @@ Command trace_info_command() {
                                                                   ? Incomplete::take_whole_rows
                                                                   : Incomplete::refuse);
     if (given["json"].as<bool>()) {
-      // Names from model files may not be UTF-8.
-      std::cout << as_json(trace).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
-                << "\n";
+      std::cout << json_text(as_json(trace), 2) << "\n";
     } else {
       print(std::cout, trace);
     }

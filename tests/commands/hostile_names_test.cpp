@@ -1,5 +1,6 @@
 // Names and texts that would steer a terminal or a page: nowhere do they come out as they are.
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "bench.hpp"
@@ -13,7 +14,7 @@ namespace {
 
 using Catch::Contains;
 
-const std::string kHostile = "\x1B[31mred\xFF\nforged\x9B\xC2\x9B";
+const std::string kHostile = "\x1B[31mred\xFF\nforged\x9B\xC2\x9B\x7F";
 
 /// The bench's trace as a model of that name recorded it, of tokens of that text.
 void write_hostile(const std::filesystem::path& from, const std::filesystem::path& to) {
@@ -74,12 +75,21 @@ TEST_CASE("names and texts out of files can steer neither a terminal nor the rep
     CHECK(run.exit_code == (command.ends_with("none' --out " + at("x")) ? 3 : 0));
     check_shown(run.out);
     check_shown(run.err);
+    if (command.starts_with("trace info --json")) {
+      const auto info = nlohmann::json::parse(run.out);
+      CHECK(info.at("model_name") == "\x1B[31mred\uFFFD\nforged\uFFFD\u009B\x7F");
+    }
     with_name += (run.out + run.err).find("red\\xff") != std::string::npos ||
                  run.out.find("\\u001b[31mred") != std::string::npos;
   }
   CHECK(with_name == 17);
+  for (const char* findings : {"p.json", "i.json", "a.json", "c.json"}) {
+    const auto text = read_text(bench.path(kHostile + findings));
+    CHECK_NOTHROW(nlohmann::json::parse(text));
+    check_shown(text);
+  }
   const auto page = read_text(bench.path(kHostile + ".html"));
-  CHECK_THAT(page, Contains("<h1>\\x1b[31mred\\xff\\nforged\\x9b\\x9b</h1>"));
+  CHECK_THAT(page, Contains("<h1>\\x1b[31mred\\xff\\nforged\\x9b\\x9b\\x7f</h1>"));
   // What the page's script makes of its data.
   const auto from = page.find("id=\"report-data\">");
   const auto data = page.substr(from, page.find("</script>", from) - from);
