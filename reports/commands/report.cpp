@@ -7,9 +7,9 @@
 
 #include "reports/commands/command.hpp"
 #include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/files_together.hpp"
 #include "reports/commands/option_text.hpp"
 #include "reports/commands/output_files.hpp"
-#include "reports/commands/together.hpp"
 #include "reports/figures/svg.hpp"
 #include "reports/html_report.hpp"
 #include "reports/text_table.hpp"

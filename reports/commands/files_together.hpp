@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,10 +22,21 @@ class FilesTogether {
   void make_folder(const std::filesystem::path& folder);
   /// Writes `PATH.partial`. Throws std::invalid_argument where a file of that path is held.
   void add(const std::filesystem::path& path, std::string_view bytes);
-  /// Where one cannot have its name, those that got theirs and replaced nothing are removed.
+  /// A file that is replaced lies as PATH.replaced until all have their names. Where one cannot
+  /// have it, those that got theirs are removed, and what was replaced has its name again.
   void publish();
 
  private:
+  struct Named {
+    std::filesystem::path target;
+    std::filesystem::path old;  ///< where what had the name before lies; empty: nothing had
+    bool is_new;                ///< the file of this run has the name
+  };
+
+  void name(const std::filesystem::path& partial, std::vector<Named>& named) const;
+  /// Says, behind "; ", what became of it.
+  static std::string take_back(const std::vector<Named>& named);
+
   bool overwrite_;
   std::vector<std::filesystem::path> folders_;  ///< made here, those above first
   std::vector<std::filesystem::path> files_;

@@ -1,5 +1,5 @@
 // Files of which a run leaves all or none.
-#include "reports/commands/together.hpp"
+#include "reports/commands/files_together.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -56,6 +56,49 @@ TEST_CASE("of files one of which cannot have its name none is left, and those be
   CHECK(!std::filesystem::exists(folder / "one"));
   CHECK(read_text(folder / "two") == "came up meanwhile");
   CHECK(read_text(folder / "old") == "old");
+}
+
+TEST_CASE("files that were to be replaced are there again where a later one cannot have its name") {
+  const TemporaryFolder folder;
+  for (const char* name : {"one", "two", "three"}) std::ofstream(folder / name) << "old";
+  std::filesystem::create_symlink(folder / "one", folder / "link");
+  {
+    FilesTogether files(true);
+    for (const char* name : {"link", "new", "two", "three"}) files.add(folder / name, "new");
+    std::string cause;
+    SECTION("as something else has the name") {
+      std::filesystem::remove(folder / "three");
+      std::filesystem::create_directory(folder / "three");
+      cause = "three: something of that name has come up meanwhile";
+    }
+    SECTION("as the finished file is gone") {
+      std::filesystem::remove(folder / "three.partial");
+      cause = "three: cannot rename " + (folder / "three.partial").string() +
+              " to it: No such file or directory";
+    }
+    std::string said;
+    try {
+      files.publish();
+    } catch (const OutputError& error) {
+      said = error.what();
+    }
+    CHECK_THAT(said, Contains(cause) && Contains("no file of this run was kept"));
+  }
+  CHECK(read_text(folder / "one") == "old");
+  CHECK(read_text(folder / "two") == "old");
+  CHECK((std::filesystem::is_directory(folder / "three") || read_text(folder / "three") == "old"));
+  CHECK(std::filesystem::is_symlink(folder / "link"));
+  CHECK(files_in(folder / "") == 4);
+  {
+    FilesTogether files(true);
+    files.add(folder / "link", "new");
+    files.add(folder / "two", "new");
+    files.publish();
+  }
+  CHECK(read_text(folder / "one") == "new");
+  CHECK(read_text(folder / "two") == "new");
+  CHECK(std::filesystem::is_symlink(folder / "link"));
+  CHECK(files_in(folder / "") == 4);
 }
 
 TEST_CASE("a report whose figures do not all fit on the disk leaves nothing there") {
