@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "capture/api/host_vectors.hpp"
 #include "capture/external_run.hpp"
@@ -30,17 +32,28 @@ struct kvreplay_trace {
 namespace kvreplay {
 namespace {
 
-/// What fits of the message, made printable, to the end of a character.
-int failed(int code, const char* message, char* error, std::size_t size) {
-  if (error == nullptr || size == 0) return code;
-  const std::string shown = printable(message);
-  std::size_t end = std::min(shown.size(), size - 1);
+/// What fits of the text, to the end of a character.
+void put(std::string_view text, char* error, std::size_t size) noexcept {
+  std::size_t end = std::min(text.size(), size - 1);
   const auto continues = [&](std::size_t at) {
-    return at < shown.size() && (static_cast<unsigned char>(shown[at]) & 0xC0U) == 0x80;
+    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80;
   };
   while (end > 0 && continues(end)) --end;
-  shown.copy(error, end);
+  std::copy_n(text.data(), end, error);
   error[end] = '\0';
+}
+
+/// The message made printable, or, where there is no memory for that, with question marks for what
+/// is no printable ASCII.
+int failed(int code, const char* message, char* error, std::size_t size) noexcept {
+  if (error == nullptr || size == 0) return code;
+  try {
+    put(printable(message), error, size);
+  } catch (const std::exception&) {
+    put(message, error, size);
+    std::replace_if(
+        error, error + std::strlen(error), [](char c) { return c < ' ' || c > '~'; }, '?');
+  }
   return code;
 }
 
