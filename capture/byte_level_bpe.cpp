@@ -49,9 +49,12 @@ const PreTokenizer& pre_tokenizer(const GgufFile& file) {
                    " is not supported; known are " + names);
 }
 
-[[noreturn]] void fail_merge(const std::string& keys, std::size_t rank, const std::string& merge,
+[[noreturn]] void fail_merge(const Vocabulary& of, std::size_t rank, const std::string& merge,
                              const std::string& what) {
-  throw InputError(keys + "merges[" + std::to_string(rank) + "] " + in_quotes(merge) + " " + what);
+  const std::string place = of.merges_file.empty()
+                                ? of.file + ": " + of.keys + "merges[" + std::to_string(rank) + "]"
+                                : of.merges_file + ": line " + std::to_string(rank + 2);
+  throw InputError(place + " " + in_quotes(merge) + " " + what);
 }
 
 }  // namespace
@@ -83,18 +86,19 @@ ByteLevelBpe::ByteLevelBpe(Vocabulary given, const PreTokenizer& pre,
     const std::string& merge = merges[rank];
     const auto space = merge.find(' ');
     if (space == std::string::npos || merge.find(' ', space + 1) != std::string::npos)
-      fail_merge(keys, rank, merge, "is not two tokens with one space between them");
+      fail_merge(vocabulary(), rank, merge, "is not two tokens with one space between them");
     const auto id_of = [&](const std::string& token) {
       const auto found = ids.find(token);
       if (found == ids.end())
-        fail_merge(keys, rank, merge, "needs " + in_quotes(token) + ", which is no normal token");
+        fail_merge(vocabulary(), rank, merge,
+                   "needs " + in_quotes(token) + ", which is no normal token");
       return found->second;
     };
     const auto left = id_of(merge.substr(0, space));
     const auto right = id_of(merge.substr(space + 1));
     const auto whole = id_of(tokens[left] + tokens[right]);
     if (!merges_.add(left, right, {rank, whole}))
-      fail_merge(keys, rank, merge, "repeats an earlier one");
+      fail_merge(vocabulary(), rank, merge, "repeats an earlier one");
   }
 }
 

@@ -43,8 +43,9 @@ class Reader {
  public:
   explicit Reader(const std::filesystem::path& folder)
       : folder_(folder), config_(read_if_there(folder / "tokenizer_config.json")) {
-    vocabulary_.file = (folder / "vocab.json").string() + " and merges.txt";
+    vocabulary_.file = (folder / "vocab.json").string();
     vocabulary_.keys = "";
+    vocabulary_.merges_file = (folder / "merges.txt").string();
     check_class();
     for (const char* name : {"add_prefix_space", "split_special_tokens"})
       if (config_.find_bool({name}).value_or(false))

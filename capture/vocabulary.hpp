@@ -25,6 +25,7 @@ enum class TokenKind : std::uint8_t {
 struct Vocabulary {
   std::string file;  ///< for messages, as `keys`, which the names of the file's keys begin with
   std::string keys = "tokenizer.ggml.";
+  std::string merges_file;  ///< for messages: of a merge a line behind its first; or empty
   std::vector<std::string> tokens;
   std::vector<TokenKind> kinds;  ///< one per token
   std::optional<std::uint32_t> bos;
