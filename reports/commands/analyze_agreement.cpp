@@ -9,7 +9,7 @@
 #include "reports/commands/agreement_summary.hpp"
 #include "reports/commands/chosen_heads.hpp"
 #include "reports/commands/command.hpp"
-#include "reports/commands/found_files.hpp"
+#include "reports/commands/csv_and_json_files.hpp"
 #include "reports/commands/models.hpp"
 #include "reports/commands/option_text.hpp"
 #include "reports/commands/whole_number.hpp"
@@ -181,7 +181,7 @@ void run(const po::variables_map& options, const RunControl& control) {
         "--json takes the findings of one trace; analyze each trace by itself, the report takes "
         "all files at once");
   }
-  FoundFiles files(options, options["trace"].as<std::vector<std::string>>());
+  CsvAndJsonFiles files(options, trace_files(options["trace"].as<std::vector<std::string>>()));
 
   std::vector<Agreement> found;
   std::string missing;  // where the run was interrupted

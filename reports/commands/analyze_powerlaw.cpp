@@ -4,9 +4,8 @@
 
 #include "reports/commands/chosen_heads.hpp"
 #include "reports/commands/command.hpp"
-#include "reports/commands/distinct_paths.hpp"
+#include "reports/commands/csv_and_json_files.hpp"
 #include "reports/commands/option_text.hpp"
-#include "reports/commands/output_files.hpp"
 #include "reports/commands/powerlaw_summary.hpp"
 #include "reports/commands/whole_number.hpp"
 #include "reports/findings_head.hpp"
@@ -112,22 +111,6 @@ std::string goodness_in_words(const Question& question, const std::string& preci
          std::to_string(question.seed);
 }
 
-/// Where --json goes: a file, standard output, or nowhere.
-struct JsonTarget {
-  explicit JsonTarget(const po::variables_map& options) : path(text_option(options, "json")) {}
-  bool to_stdout() const { return path == "-"; }
-  bool to_file() const { return path && !to_stdout(); }
-
-  std::optional<std::string> path;
-};
-
-void write_text(OutputFiles& files, const std::string& path, const std::string& text, bool whole) {
-  files.write(path, [&](OutputFile& file) {
-    file.write(text);
-    file.finish(whole);
-  });
-}
-
 void analyse_file(const po::variables_map& options, const RunControl& control) {
   for (const auto* option : {"layers", "heads", "over", "prompt-len", "scores", "sinks", "csv",
                              "detail", "incomplete"}) {
@@ -138,12 +121,7 @@ void analyse_file(const po::variables_map& options, const RunControl& control) {
   }
   const auto path = options["values"].as<std::string>();
   const auto question = question_of(options);
-  const JsonTarget json(options);
-  OutputFiles files;
-  if (json.to_file()) {
-    distinct_paths({{"the numbers", path}}, {{"--json", *json.path}});
-    files.claim(*json.path, options["overwrite"].as<bool>());
-  }
+  CsvAndJsonFiles files(options, {{"the numbers", path}}, JsonDash::standard_output);
   const auto numbers =
       question.method.discrete ? powerlaw::read_integers(path) : powerlaw::read_values(path);
   const auto threads = options["threads"].as<unsigned>();
@@ -152,15 +130,13 @@ void analyse_file(const po::variables_map& options, const RunControl& control) {
   nlohmann::ordered_json found = to_json(*analysis, question.method, powerlaw::caveat_of_values);
   found["values"] = printable(path);
   found["seed"] = question.seed;
-  if (json.to_file()) write_text(files, *json.path, readable_json(found), true);
-  if (json.to_stdout()) {
-    std::cout << readable_json(found);
-  } else {
+  if (files.json()) files.write_json(readable_json(found), true);
+  if (!files.json_printed()) {
     std::cout << printable(path) << ": " << in_words(question.method) << "\n  goodness  "
               << goodness_in_words(question, options["precision"].as<std::string>()) << "\n\n";
     print_analysis(*analysis);
   }
-  files.end("", json.to_stdout());
+  files.end("");
 }
 
 /// Behind the head that all findings have.
@@ -247,15 +223,8 @@ void run(const po::variables_map& options, const RunControl& control) {
   const auto question = attention_question(options, plan);
   const auto detail = parse_detail(options["detail"].as<std::string>());
   const auto threads = options["threads"].as<unsigned>();
-  const JsonTarget json(options);
-  const auto csv = text_option(options, "csv");
-  std::vector<UsedFile> written;
-  if (json.to_file()) written.push_back({"--json", *json.path});
-  if (csv) written.push_back({"--csv", *csv});
-  distinct_paths({{"the trace", path}}, written);
-  OutputFiles files;
-  for (const auto& file : written) files.claim(file.path.string(), options["overwrite"].as<bool>());
-  if (!json.to_stdout()) {
+  CsvAndJsonFiles files(options, trace_files({path}), JsonDash::standard_output);
+  if (!files.json_printed()) {
     print_plan(plan, question, options["precision"].as<std::string>(), threads);
   }
   const auto start = std::chrono::steady_clock::now();
@@ -264,26 +233,24 @@ void run(const po::variables_map& options, const RunControl& control) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (outcome.heads.empty()) throw Interrupted("interrupted before any head was done");
 
-  const std::string found = readable_json(
-      with_fits(findings_head("powerlaw", info, plan, reader.rows_xxh3(), asked_options(options)),
-                outcome, question));
-  if (json.to_file()) write_text(files, *json.path, found, outcome.whole);
-  if (csv) {
+  if (files.json()) {
+    const auto head =
+        findings_head("powerlaw", info, plan, reader.rows_xxh3(), asked_options(options));
+    files.write_json(readable_json(with_fits(head, outcome, question)), outcome.whole);
+  }
+  if (files.csv()) {
     auto places = outcome.layers;
     places.insert(places.end(), outcome.heads.begin(), outcome.heads.end());
-    write_text(files, *csv, to_csv(plan.trace, places, question.scores), outcome.whole);
+    files.write_csv(to_csv(plan.trace, places, question.scores), outcome.whole);
   }
-  if (json.to_stdout()) {
-    std::cout << found;
-  } else {
+  if (!files.json_printed()) {
     if (!outcome.whole) std::cout << "\npartial: over what is done\n";
     print_attention(outcome, question.scores, detail);
     std::cout << "\n" << fixed(seconds, 1) << " s\n";
   }
   files.end(outcome.whole ? ""
                           : grouped(outcome.heads.size()) + " of " + grouped(plan.units.size()) +
-                                " heads are done",
-            json.to_stdout());
+                                " heads are done");
 }
 
 }  // namespace

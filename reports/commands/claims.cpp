@@ -7,7 +7,7 @@
 #include "reports/commands/chosen_heads.hpp"
 #include "reports/commands/claims_summary.hpp"
 #include "reports/commands/command.hpp"
-#include "reports/commands/found_files.hpp"
+#include "reports/commands/csv_and_json_files.hpp"
 #include "reports/commands/models.hpp"
 #include "reports/commands/option_text.hpp"
 #include "reports/commands/whole_number.hpp"
@@ -144,7 +144,7 @@ std::string findings_json(const std::vector<Group>& groups, const std::vector<Ro
 void run(const po::variables_map& options, const RunControl& control) {
   const auto claims = chosen_claims(options);
   const auto groups = open_traces(options, claims, control);
-  FoundFiles files(options, options["trace"].as<std::vector<std::string>>());
+  CsvAndJsonFiles files(options, trace_files(options["trace"].as<std::vector<std::string>>()));
 
   const auto seed = options["seed"].as<std::uint64_t>();
   const std::string started = now_utc();

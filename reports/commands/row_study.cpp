@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "reports/commands/chosen_heads.hpp"
-#include "reports/commands/distinct_paths.hpp"
 #include "reports/commands/index_list.hpp"
 #include "reports/commands/option_text.hpp"
 #include "reports/findings_head.hpp"
@@ -57,17 +56,7 @@ RowStudy::RowStudy(const po::variables_map& options)
       plan_(plan_of_heads(options, reader_.info())),
       threads_(options["threads"].as<unsigned>()),
       asked_(asked_options(options)),
-      csv_(text_option(options, "csv")),
-      json_(text_option(options, "json")) {
-  std::vector<UsedFile> written;
-  if (csv_) written.push_back({"--csv", *csv_});
-  if (json_) written.push_back({"--json", *json_});
-  distinct_paths({{"the trace", reader_.path()}}, written);
-  for (const auto& file : written) {
-    auto& claimed = files_.claim(file.path.string(), options["overwrite"].as<bool>());
-    if (file.called == "--csv") csv_file_ = &claimed;
-  }
-}
+      files_(options, trace_files({reader_.path().string()})) {}
 
 void RowStudy::need_every_row(const std::string& why) const {
   if (plan_.sampling.all()) return;
@@ -107,7 +96,7 @@ void RowStudy::begin(const std::string& definition, std::uint64_t bytes,
 
 void RowStudy::found(Index layer, Index head, const std::vector<std::string>& fields,
                      std::string_view quantity, double value) {
-  if (!csv_) return;
+  if (!files_.csv()) return;
   csv::append_text(lines_, plan_.trace);
   lines_ += ',';
   if (layer) csv::append_number(lines_, *layer);
@@ -125,47 +114,32 @@ void RowStudy::found(Index layer, Index head, const std::vector<std::string>& fi
 }
 
 std::optional<nlohmann::ordered_json> RowStudy::findings_head(std::string_view kind) const {
-  if (!json_) return std::nullopt;
+  if (!files_.json()) return std::nullopt;
   auto head = kvreplay::findings_head(kind, reader_.info(), plan_, reader_.rows_xxh3(), asked_);
   head["partial"] = !whole();
   return head;
 }
 
 void RowStudy::announce_csv() const {
-  if (!csv_) return;
+  if (!files_.csv()) return;
   std::set<std::uint32_t> layers;
   for (const auto& unit : plan_.units) layers.insert(unit.layer);
   const std::size_t places = plan_.units.size() + layers.size() + 1;
-  std::cout << wrapped("  ", *csv_ + ": about " + size_text(places * lines_.size()) + ", " +
+  std::cout << wrapped("  ", *files_.csv() + ": about " + size_text(places * lines_.size()) + ", " +
                                  counted(places, "time") + " the lines of the first head")
             << std::flush;
 }
 
-void RowStudy::write_lines(std::size_t least) {
-  if (!csv_ || lines_.size() < least) return;
-  try {
-    if (csv_fault_.empty()) csv_file_->write(lines_);
-  } catch (const OutputError& error) {
-    csv_fault_ = error.what();  // said at the end: it costs no other file
-  }
+void RowStudy::write_lines() {
+  if (!files_.csv() || lines_.size() < kLinesTogether) return;
+  files_.add_to_csv(lines_);
   lines_.clear();
 }
 
 void RowStudy::write(const std::optional<nlohmann::ordered_json>& findings) {
   if (heads_done_ == 0) throw Interrupted("interrupted before any head was done");
-  if (csv_) {
-    files_.write(*csv_, [&](OutputFile& file) {
-      write_lines(0);
-      if (!csv_fault_.empty()) throw OutputError(csv_fault_);
-      file.finish(whole());
-    });
-  }
-  if (findings) {
-    files_.write(json_.value(), [&](OutputFile& file) {
-      file.write(readable_json(*findings));
-      file.finish(whole());
-    });
-  }
+  if (files_.csv()) files_.write_csv(lines_, whole());
+  if (findings) files_.write_json(readable_json(*findings), whole());
   if (!whole())
     std::cout << "\npartial: over what is done, " << counted(heads_done_, "head") << "\n";
   if (empty_rows_ > 0) {

@@ -11,7 +11,7 @@
 
 #include "reports/attention/head_rows.hpp"
 #include "reports/commands/command.hpp"
-#include "reports/commands/output_files.hpp"
+#include "reports/commands/csv_and_json_files.hpp"
 #include "simulator/plan.hpp"
 #include "traces/trace_reader.hpp"
 
@@ -52,7 +52,7 @@ class RowStudy {
       empty_rows_ += of.empty_rows;
       take(of.layer, of.head, of.found);
       if (heads_done_ == 1) announce_csv();
-      write_lines(kLinesTogether);
+      write_lines();
     });
   }
 
@@ -73,19 +73,15 @@ class RowStudy {
 
   /// By the lines of the first head.
   void announce_csv() const;
-  /// The lines of the CSV where there are at least so many bytes of them.
-  void write_lines(std::size_t least);
+  /// The lines of the CSV where there are many.
+  void write_lines();
 
   TraceReader reader_;
   ReplayPlan plan_;
   unsigned threads_;
   std::vector<std::string> asked_;
-  std::optional<std::string> csv_;
-  std::optional<std::string> json_;
-  OutputFiles files_;
-  OutputFile* csv_file_ = nullptr;
-  std::string lines_;      // of the CSV, yet to be written
-  std::string csv_fault_;  // what kept the CSV from being written
+  CsvAndJsonFiles files_;
+  std::string lines_;  // of the CSV, yet to be written
   std::size_t heads_done_ = 0;
   std::uint64_t empty_rows_ = 0;
 };
