@@ -8,7 +8,7 @@
 //   holds      both
 //   fails      a whole interval lies on the other side
 //   undecided  anything else, or no interval
-// Claim A3 (kvreplay claims) is judged by the same rule.
+// Claim A3 (kvreplay claims) is judged by the same rule at kMargin and a budget of 20 %.
 #pragma once
 
 #include <optional>
@@ -18,6 +18,9 @@
 #include "reports/agreement/agreement.hpp"
 
 namespace kvreplay::agreement {
+
+/// A share of the attention: the margin where none is said.
+constexpr double kMargin = 0.01;
 
 enum class Verdict { holds, fails, undecided };
 

@@ -17,7 +17,9 @@ std::string shortest(double value) {
 }  // namespace
 
 std::string Condition::text() const {
-  const std::string side = asks == Asks::below ? " is below " : " is above ";
+  const std::string side = asks == Asks::below     ? " is below "
+                           : asks == Asks::at_most ? " is at most "
+                                                   : " is above ";
   if (!minus) return of.name + side + shortest(threshold);
   return of.name + side + minus->name + (threshold == 0 ? "" : " + " + shortest(threshold));
 }
@@ -33,6 +35,11 @@ std::uint64_t Condition::least_layers() const {
 
 Condition below(Quantity of, double threshold) {
   return {.of = std::move(of), .minus = {}, .asks = Condition::Asks::below, .threshold = threshold};
+}
+
+Condition at_most(Quantity of, double threshold) {
+  return {
+      .of = std::move(of), .minus = {}, .asks = Condition::Asks::at_most, .threshold = threshold};
 }
 
 Condition above(Quantity of, double threshold) {

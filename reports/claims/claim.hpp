@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "reports/agreement/verdict.hpp"
 #include "reports/claims/quantity.hpp"
 
 namespace kvreplay::claims {
 
 /// What must be so of a figure, or of the difference of two.
 struct Condition {
-  enum class Asks { below, above };
+  enum class Asks { below, at_most, above };
   Quantity of;
   std::optional<Quantity> minus;
   Asks asks = Asks::below;
@@ -27,13 +28,14 @@ struct Condition {
 };
 
 Condition below(Quantity of, double threshold);
+Condition at_most(Quantity of, double threshold);
 Condition above(Quantity of, double threshold);
 /// Of their difference, however small: better, worse, more, less.
 Condition below(Quantity of, Quantity other);
 Condition above(Quantity of, Quantity other);
 
 /// Shares of the attention that are lost: what loses less than this beyond another is as good.
-constexpr double kMargin = 0.01;
+constexpr double kMargin = agreement::kMargin;
 Condition as_good(Quantity of, Quantity other);
 /// What loses less than this is about as good as the full cache, which loses nothing.
 constexpr double kAboutFull = 0.05;

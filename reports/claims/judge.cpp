@@ -95,9 +95,10 @@ Met side_of(const Condition& condition, const Estimate& estimate) {
     low = estimate.interval->low;
     high = estimate.interval->high;
   }
-  const bool all_below = high < condition.threshold;
+  const bool below_or_at = condition.asks == Condition::Asks::at_most;
+  const bool all_below = below_or_at ? high <= condition.threshold : high < condition.threshold;
   const bool all_above = low > condition.threshold;
-  if (condition.asks == Condition::Asks::below) {
+  if (condition.asks != Condition::Asks::above) {
     return all_below ? Met::yes : all_above || (condition.of.extreme) ? Met::no : Met::open;
   }
   return all_above ? Met::yes : all_below || (condition.of.extreme) ? Met::no : Met::open;

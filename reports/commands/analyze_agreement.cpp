@@ -6,6 +6,7 @@
 
 #include "reports/agreement/findings.hpp"
 #include "reports/agreement/output.hpp"
+#include "reports/agreement/verdict.hpp"
 #include "reports/commands/agreement_summary.hpp"
 #include "reports/commands/chosen_heads.hpp"
 #include "reports/commands/command.hpp"
@@ -65,9 +66,9 @@ from fewer than 5 steps.
 Verdict at each budget. Holds: the whole interval of h2o's loss beyond h2o-global is at or below
 --margin, and that of the overlap with the future less its chance, step by step, lies above 0.
 Fails: one of them lies whole on the other side. Undecided: anything else. Claim A3 of kvreplay
-claims is judged by the same rule. Where it fails is sought: the heads with the highest extra loss,
-tokens that h2o had dropped and later rows attend (late need), and segments of the text in which h2o
-loses most or the overlap falls.
+claims is judged by the same rule, at 20 % and --margin 0.01. Where it fails is sought: the heads
+with the highest extra loss, tokens that h2o had dropped and later rows attend (late need), and
+segments of the text in which h2o loses most or the overlap falls.
 
   kvreplay analyze agreement run.h5
   kvreplay analyze agreement run.h5 --budget 10%,20% --layers 0-3 --csv agreement.csv
@@ -245,7 +246,7 @@ Command analyze_agreement_command() {
       "evenly spaced steps at which scores are compared");
   add("rbo-p", po::value<double>()->default_value(0.9, "0.9")->value_name("P"),
       "persistence of the rank-biased overlap: ranks below 1/(1-p) weigh most");
-  add("margin", po::value<double>()->default_value(0.01, "0.01")->value_name("X"),
+  add("margin", po::value<double>()->default_value(agreement::kMargin, "0.01")->value_name("X"),
       "extra loss of h2o, as a share of the attention, up to which it is as good");
   add("replicates", whole_number(0U, 1000000U)->default_value(1000)->value_name("N"),
       "of the bootstrap; 0: no intervals");

@@ -268,6 +268,40 @@ std::string studied(const std::string& printed, const std::string& name) {
   return place->second();
 }
 
+TEST_CASE("claim A3 and analyze agreement have one verdict") {
+  const Bench bench;
+  const std::map<std::string, std::string> same = {
+      {"holds", "holds"}, {"fails", "does not hold"}, {"undecided", "undecided"}};
+  std::set<std::string> seen;
+  const auto compare = [&](const std::string& name) {
+    const auto trace = "'" + bench.path(name) + "' ";
+    const auto file = bench.path("agreement.json");
+    const auto run = run_kvreplay("analyze agreement " + trace + "--no-optimum --budget 20% " +
+                                  "--overwrite --json '" + file + "'");
+    INFO(name << run.err);
+    REQUIRE(run.exit_code == 0);
+    const auto budgets = json::parse(read_text(file)).at("budgets");
+    REQUIRE(budgets.size() == 1);
+    const auto verdict = budgets[0].at("verdict").get<std::string>();
+    CHECK(row_of(claims_on(bench, trace + "--only A3"), "A3").at("verdict") == same.at(verdict));
+    seen.insert(verdict);
+  };
+  compare("t.h5");
+  write_trace(bench, "steady.h5",
+              [](int i, int j) { return j % 7 == 0 ? 1.0 / (i / 7 + 1) : 0.0; });
+  compare("steady.h5");
+  // What was attended most is never attended again.
+  write_trace(bench, "turning.h5", [](int i, int j) {
+    const int start = i < 120 ? 0 : 60;
+    return i < 60 ? 1.0 / (i + 1) : j >= start && j < start + 60 ? 1.0 / 60 : 0.0;
+  });
+  compare("turning.h5");
+  CHECK(seen.size() >= 2);
+  for (const auto& claim : claims::all_claims()) {
+    if (claim.id == "A3") CHECK_THAT(claim.rule(), Contains("is at most 0.01; and "));
+  }
+}
+
 TEST_CASE("every claim's command runs and prints its figures") {
   const Bench bench;
   const auto trace = bench.path("a name.h5");
