@@ -45,25 +45,6 @@ std::string share_of(const std::set<std::string>& asked, std::uint32_t tokens, s
   return "";
 }
 
-/// "log" or "linear", whichever spreads the budgets more evenly.
-std::string evener_axis(const std::set<std::uint32_t>& budgets) {
-  const auto spread = [&](double (*place)(double)) {
-    std::vector<double> gaps;
-    for (auto at = budgets.begin(); std::next(at) != budgets.end(); ++at) {
-      gaps.push_back(place(*std::next(at)) - place(*at));
-    }
-    double mean = 0;
-    double squares = 0;
-    for (const double gap : gaps) mean += gap / static_cast<double>(gaps.size());
-    for (const double gap : gaps) squares += (gap - mean) * (gap - mean);
-    return std::sqrt(squares / static_cast<double>(gaps.size())) / mean;
-  };
-  if (budgets.size() < 3) return "linear";
-  const bool evener = spread([](double tokens) { return std::log(tokens); }) <
-                      spread([](double tokens) { return tokens; });
-  return evener ? "log" : "linear";
-}
-
 std::string scope_sentence(const std::string& scope) {
   if (scope == "head") return "one kept set per query head";
   if (scope == "group") return "one kept set per KV group";

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "reports/report_ranking.hpp"
+#include "reports/shown_budgets.hpp"
 #include "reports/text_table.hpp"
 
 namespace kvreplay {
@@ -116,8 +117,8 @@ class Mean {
 
  private:
   void add_budgets(json& out) const {
-    out["budget_axis"] = groups_.front()->at("budget_axis");
     for (const char* key : {"budgets", "replayed", "listed"}) out[key] = json::array();
+    std::set<std::uint32_t> on_axis;
     for (std::size_t b = 0; b < budgets_.size(); ++b) {
       const auto& places = budgets_[b];
       double tokens = 0;
@@ -134,12 +135,16 @@ class Mean {
         listed = listed && has("listed");
       }
       const auto mean =
-          static_cast<std::uint64_t>(std::ceil(tokens / static_cast<double>(groups_.size())));
+          static_cast<std::uint32_t>(std::ceil(tokens / static_cast<double>(groups_.size())));
       out["budgets"].push_back(
           {{"tokens", mean}, {"share", groups_.front()->at("budgets")[places.front()]["share"]}});
       if (replayed) out["replayed"].push_back(b);
-      if (listed) out["listed"].push_back(b);
+      if (listed) {
+        out["listed"].push_back(b);
+        on_axis.insert(mean);
+      }
     }
+    out["budget_axis"] = evener_axis(on_axis);
   }
 
   /// [series][budget] of pick(the entries of all traces).

@@ -23,4 +23,22 @@ std::map<std::uint32_t, std::string> shown_of(const std::map<std::uint32_t, std:
   return shown;
 }
 
+std::string evener_axis(const std::set<std::uint32_t>& budgets) {
+  const auto spread = [&](double (*place)(double)) {
+    std::vector<double> gaps;
+    for (auto at = budgets.begin(); std::next(at) != budgets.end(); ++at) {
+      gaps.push_back(place(*std::next(at)) - place(*at));
+    }
+    double mean = 0;
+    double squares = 0;
+    for (const double gap : gaps) mean += gap / static_cast<double>(gaps.size());
+    for (const double gap : gaps) squares += (gap - mean) * (gap - mean);
+    return std::sqrt(squares / static_cast<double>(gaps.size())) / mean;
+  };
+  if (budgets.size() < 3) return "linear";
+  const bool evener = spread([](double tokens) { return std::log(tokens); }) <
+                      spread([](double tokens) { return tokens; });
+  return evener ? "log" : "linear";
+}
+
 }  // namespace kvreplay

@@ -89,6 +89,22 @@ TEST_CASE("no mean mixes models, nor what is measured in different ways") {
              Catch::Contains("2 models") && Catch::Contains("no mean mixes them"));
 }
 
+TEST_CASE("the axis of a mean is that of the budgets that all traces have, in any order of files") {
+  SampleShape doubling;
+  doubling.percents = {5, 10, 20, 40, 80};
+  SampleShape even;
+  even.percents = {5, 10, 20, 30, 40, 50, 60, 70, 80};
+  const auto a = scaled("a.h5", 0.5, doubling);
+  const auto b = scaled("b.h5", 0.8, even);
+  for (const auto& files : {std::vector{a, b}, std::vector{b, a}}) {
+    const json groups = report_data(files).at("groups");
+    REQUIRE(groups.size() == 3);
+    CHECK(groups[0].contains("traces"));
+    CHECK(groups[1].at("budget_axis") != groups[2].at("budget_axis"));
+    CHECK(groups[0].at("budget_axis") == "log");
+  }
+}
+
 TEST_CASE("traces of unlike lengths meet at the budgets that were asked for alike") {
   SampleShape longer;
   longer.tokens = 2000;
