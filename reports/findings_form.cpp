@@ -264,7 +264,7 @@ std::vector<std::string> kinds_of_findings() {
   for (const auto& [kind, form] : forms().items()) {
     if (kind != "trace" && kind != "row study") kinds.push_back(kind);
   }
-  for (const auto& [kind, heading] : kRowKinds) kinds.emplace_back(kind);
+  for (const auto& of : kRowKinds) kinds.emplace_back(of.kind);
   return kinds;
 }
 

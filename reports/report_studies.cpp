@@ -273,8 +273,8 @@ json report_studies(std::span<const FindingsFile> findings, std::span<const json
     // Their figures have them.
     if (study.shown.contains("agreement")) study.shown["agreement"].erase("curves");
     if (study.shown.contains("sinks")) study.shown["sinks"].erase("tokens");
-    for (const auto& [kind, heading] : kRowKinds) {
-      const std::string name(kind);
+    for (const auto& of : kRowKinds) {
+      const std::string name(of.kind);
       if (study.shown.contains(name)) study.shown[name].erase("heads");
     }
     list.push_back(std::move(study.shown));

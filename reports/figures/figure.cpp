@@ -46,7 +46,8 @@ json to_json(const Figure& figure) {
   if (const auto& cells = figure.cells) {
     out["cells"] = {{"layers", cells->layers},         {"units", cells->units},
                     {"unit_title", cells->unit_title}, {"value_title", cells->value_title},
-                    {"diverging", cells->diverging},   {"values", numbers(cells->values)}};
+                    {"diverging", cells->diverging},   {"percent", cells->percent},
+                    {"values", numbers(cells->values)}};
   }
   return out;
 }
@@ -95,6 +96,7 @@ Figure figure_of(const json& figure) {
                             .unit_title = of.at("unit_title"),
                             .value_title = of.at("value_title"),
                             .diverging = of.at("diverging"),
+                            .percent = of.at("percent"),
                             .values = numbers_of(of, "values")};
   }
   return out;

@@ -43,8 +43,12 @@ struct FigureCells {
   std::string unit_title;
   std::string value_title;
   bool diverging = false;      ///< a difference: the colours' middle is 0
+  bool percent = false;        ///< of shares: those written into cells are in percent
   std::vector<double> values;  ///< layer after layer; kNoNumber: none
 };
+
+/// For the caption of cells with `percent`.
+constexpr const char* kCellsShowPercent = " Where there is room, cells show percent.";
 
 struct Figure {
   std::string id;  ///< of letters, digits, dots and dashes: a file's name
@@ -56,8 +60,8 @@ struct Figure {
   std::optional<FigureCells> cells;  ///< instead of axes and series
 };
 
-/// With the ticks that its axes have where none are said: for the page, so that it names the same
-/// numbers as a file.
+/// With the ticks that its axes have where none are said: for the page, whose axes then have those
+/// of a file. Where numbers would lie over each other, either leaves out some in its own way.
 Figure with_ticks(Figure figure);
 
 /// With the names of the members; numbers to five digits, null where there is none.

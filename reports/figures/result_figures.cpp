@@ -173,12 +173,13 @@ std::optional<Figure> head_map(const json& group) {
                  (own ? " beyond the optimum's" : "") + " by layer and head";
   figure.caption = of_what(group) + ". Mean attention-mass loss" +
                    (own ? " less that of the optimum" : "") + " at budget " +
-                   budget_text(group, budget) + ". Grey: not known.";
+                   budget_text(group, budget) + ". Grey: not known." + kCellsShowPercent;
   FigureCells cells;
   cells.layers = map["layers"].get<std::vector<std::uint32_t>>();
   cells.units = map["units"].get<std::vector<std::uint32_t>>();
   cells.unit_title = group["scope"] == "group" ? "KV group" : "query head";
   cells.value_title = own ? "policy loss" : "mean loss";
+  cells.percent = true;
   for (const auto& value : values) cells.values.push_back(number(value));
   figure.cells = std::move(cells);
   return figure;

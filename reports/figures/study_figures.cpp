@@ -169,10 +169,12 @@ void add_sinks(const json& study, std::vector<Figure>& figures) {
   const json& sinks = study.at("sinks");
   Figure map = map_of_heads(sinks.at("heads"), "share",
                             [](const json& head) { return number(head.at("first_mean")); });
+  map.cells->percent = true;
   map.id = id_start(study) + "sinks-map";
   map.title = "Attention on the first token by layer and head";
   map.caption = of_what(study, "sinks") + "Mean of p_i0 over the rows i from 1 on; above " +
-                fixed(sinks.at("epsilon").get<double>(), 2) + " a head is a sink head.";
+                fixed(sinks.at("epsilon").get<double>(), 2) + " a head is a sink head." +
+                kCellsShowPercent;
   figures.push_back(std::move(map));
 
   constexpr std::size_t kLabels = 14;
@@ -296,10 +298,12 @@ void add_agreement(const json& study, std::vector<Figure>& figures) {
   Figure map = map_of_heads(agreement.at("heads"), "extra loss",
                             [](const json& head) { return number(head.at("extra").at(0)); });
   map.cells->diverging = true;
+  map.cells->percent = true;
   map.id = id_start(study) + "agreement-heads";
   map.title = "What h2o loses beyond h2o-global by layer and head, budget " +
               agreement.at("budgets").at(0).at("budget").get<std::string>();
-  map.caption = of_what(study, "agreement") + "Mean over the rows that find the cache full.";
+  map.caption = of_what(study, "agreement") + "Mean over the rows that find the cache full." +
+                kCellsShowPercent;
   figures.push_back(std::move(map));
 }
 
@@ -310,10 +314,12 @@ void add_row_study(const json& study, const RowKind& of, std::vector<Figure>& fi
   const auto shown = found.at("columns").at(0).get<std::string>();
   Figure map = map_of_heads(found.at("heads"), shown,
                             [](const json& head) { return number(head.at("values").at(0)); });
+  map.cells->percent = of.shares;
   map.id = id_start(study) + kind + "-map";
   map.title = std::string(of.heading) + " by layer and head: " + shown;
   map.caption = of_what(study, kind.c_str()) +
-                "What was looked at: " + found.at("definition").get<std::string>() + ".";
+                "What was looked at: " + found.at("definition").get<std::string>() + "." +
+                (of.shares ? kCellsShowPercent : "");
   figures.push_back(std::move(map));
 }
 

@@ -11,8 +11,8 @@ namespace kvreplay::svg {
 namespace {
 
 /// As the page has it: shares in percent, which is what a cell has room for.
-std::string in_cell(double value, double largest) {
-  if (largest > 1) return tick_text(std::stod(fixed(value, value < 10 ? 1 : 0)));
+std::string in_cell(double value, bool percent) {
+  if (!percent) return tick_text(std::stod(fixed(value, value < 10 ? 1 : 0)));
   const std::string text = fixed(100 * value, std::abs(value) < 0.0995 ? 1 : 0);
   return text == "-0.0" || text == "-0" ? text.substr(1) : text;
 }
@@ -63,12 +63,11 @@ double draw_cells(const FigureCells& cells, Drawing& drawing) {
                        "\"",
                    where + ": " + (known ? tick_text(value) : "not known"));
       if (!known || width < 25 || height < 14) continue;
-      drawing.text(kLeft + (static_cast<double>(l) + 0.48) * width,
-                   kTop + (static_cast<double>(u) + 0.47) * height + 4,
-                   in_cell(value, std::max(most, -least)),
-                   " class=\"number\" text-anchor=\"middle\" font-size=\"10\" fill=\"" +
-                       ink_on(cell_colour((value - least) / (most - least), cells.diverging)) +
-                       "\"");
+      drawing.text(
+          kLeft + (static_cast<double>(l) + 0.48) * width,
+          kTop + (static_cast<double>(u) + 0.47) * height + 4, in_cell(value, cells.percent),
+          " class=\"number\" text-anchor=\"middle\" font-size=\"10\" fill=\"" +
+              ink_on(cell_colour((value - least) / (most - least), cells.diverging)) + "\"");
     }
   }
   const std::size_t each = std::max<std::size_t>(1, (cells.layers.size() + 19) / 20);

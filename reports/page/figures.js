@@ -1,8 +1,7 @@
 // A figure as data, drawn: see reports/figures/figure.hpp.
 function showFigure(chart, figure, { pick } = {}) {
   const said = { title: figure.title, subtitle: subtitleOf(study() || group()) };
-  const shares = figure.cells && figure.cells.values.every((value) => !known(value) || Math.abs(value) <= 1);
-  at(chart + "-caption").textContent = figure.caption + (shares ? " Where there is room, cells show percent." : "");
+  at(chart + "-caption").textContent = figure.caption;
   if (figure.cells) return showFigureCells(chart, figure, said, pick);
   const series = figure.series.map((one, s) => ({ series: s, label: one.name, hint: one.name, line: one.line, dense: !one.marks,
     bound: !known(one.look), color: known(one.look) ? colours[one.look % colours.length] : grey,
@@ -38,10 +37,10 @@ function labelsOf(points, most, figure) {
 }
 
 // Shares in percent, which is what a cell has room for.
-const inCell = (value, largest) => (largest > 1 ? number(value, 2) : (100 * value).toFixed(Math.abs(value) < 0.0995 ? 1 : 0).replace(/^-(0(\.0)?)$/, "$1"));
+const inCell = (value, percent) => (!percent ? number(value, 2) : (100 * value).toFixed(Math.abs(value) < 0.0995 ? 1 : 0).replace(/^-(0(\.0)?)$/, "$1"));
 
 function showFigureCells(chart, figure, said, pick) {
-  const { layers, units, values, unit_title: unitTitle, value_title: valueTitle, diverging } = figure.cells;
+  const { layers, units, values, unit_title: unitTitle, value_title: valueTitle, diverging, percent } = figure.cells;
   const present = values.filter(known);
   const largest = Math.max(0, ...present.map(Math.abs)) || 1;
   const least = Math.min(0, ...present);
@@ -50,7 +49,7 @@ function showFigureCells(chart, figure, said, pick) {
   if (diverging) spec.scales.find((scale) => scale.name === "colour").range = { scheme: "blueorange" };
   spec.data.find((set) => set.name === "cells").values = layers.flatMap((layer, l) => units.map((unit, u) => {
     const value = values[l * units.length + u];
-    return { layer, unit, value, short: known(value) ? inCell(value, largest) : "", tip: "layer " + layer + ", " + unitTitle + " " + unit + "\n" + valueTitle + " " + number(value, 5) };
+    return { layer, unit, value, short: known(value) ? inCell(value, percent) : "", tip: "layer " + layer + ", " + unitTitle + " " + unit + "\n" + valueTitle + " " + number(value, 5) };
   }));
   const signals = { unitTitle: unitTitle.replace(/^query/, "Query"), valueTitle, layers, units, colours: diverging ? [-largest, largest] : [least, Math.max(...present, least + 1e-12)] };
   return showCells(chart, spec, signals, said, { pick });
@@ -169,7 +168,7 @@ function enterStudy() {
 }
 
 // Studies whose findings have one form: a few figures for each head, layer and all.
-const rowKinds = ["sparsity", "persistence", "overlap", "entropy"];
+const rowKinds = [...document.querySelectorAll("#rows > div")].map((part) => part.id);
 
 function drawRows(kind) {
   const found = study()[kind];

@@ -78,6 +78,7 @@ TEST_CASE("a figure comes back from its JSON as it was") {
                           .unit_title = "head",
                           .value_title = "v",
                           .diverging = true,
+                          .percent = true,
                           .values = {-1, 0, 0.5, kNoNumber, 0.25, 1}};
   const auto svg = svg_of(map);
   REQUIRE(is_xml(svg));
@@ -95,6 +96,10 @@ TEST_CASE("a figure comes back from its JSON as it was") {
   CHECK(occurrences(svg, ">25</text>") == 1);
   CHECK(occurrences(svg, "class=\"tick\"") >= 5);
   CHECK(occurrences(svg, "class=\"tick\">0.5</text>") == 1);
+  map.cells->percent = false;  // however small its numbers are
+  const auto plain = svg_of(figure_of(to_json(map)));
+  CHECK(occurrences(plain, "class=\"number\"") == 5);
+  CHECK(occurrences(plain, ">-100</text>") == 0);
 }
 
 TEST_CASE("a file names the numbers on its axes that the page names") {
@@ -148,6 +153,8 @@ TEST_CASE("every metric of results has a figure with the page's numbers") {
     CHECK(is_xml(svg));
     if (figure.cells) {
       CHECK(occurrences(svg, "class=\"cell\"") == 270);
+      CHECK(figure.cells->percent);
+      CHECK(occurrences(svg, "Where there is room, cells show percent.</desc>") == 1);
       continue;
     }
     CHECK(occurrences(svg, "class=\"line\"") == figure.series.size());
