@@ -47,6 +47,7 @@ file(COPY_FILE ${folder}/page.js.new ${folder}/page.js ONLY_IF_DIFFERENT)
 
 set(asset_files
   page ${PROJECT_SOURCE_DIR}/reports/page/page.html
+  row_study ${PROJECT_SOURCE_DIR}/reports/page/row_study.html
   style ${PROJECT_SOURCE_DIR}/reports/page/page.css
   script ${folder}/page.js
   metrics ${PROJECT_SOURCE_DIR}/reports/page/metrics.json

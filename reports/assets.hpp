@@ -6,6 +6,7 @@
 namespace kvreplay::assets {
 
 std::string_view page();         ///< HTML with {{names}} in place of the rest
+std::string_view row_study();    ///< HTML likewise: the part of one of kRowKinds
 std::string_view style();        ///< CSS
 std::string_view script();       ///< JavaScript that fills the page
 std::string_view metrics();      ///< JSON: title, formula and meaning of each metric

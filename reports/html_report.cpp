@@ -9,6 +9,7 @@
 #include "reports/coverage.hpp"
 #include "reports/figures/report_figures.hpp"
 #include "reports/findings_head.hpp"
+#include "reports/row_kinds.hpp"
 #include "reports/study_sentences.hpp"
 #include "traces/quoted.hpp"
 
@@ -153,6 +154,16 @@ std::string headline(const json& data) {
   return out;
 }
 
+/// A part of the page for each kind of row study.
+std::string row_studies() {
+  std::string out;
+  for (const auto& of : kRowKinds) {
+    out += filled(assets::row_study(),
+                  {{"kind", std::string(of.kind)}, {"heading", std::string(of.heading)}});
+  }
+  return out;
+}
+
 std::string steps_sentence(std::span<const ReportSource> sources) {
   std::set<std::string> kinds;
   for (const auto& source : sources) {
@@ -214,6 +225,7 @@ HtmlReport html_report(std::span<const ReportSource> sources, const std::string&
                                  {"style", std::string(assets::style())},
                                  {"notices", banner(report.notices)},
                                  {"headline", headline(data)},
+                                 {"row_studies", row_studies()},
                                  {"steps", steps_sentence(sources)},
                                  {"manifests", manifests(sources, findings)},
                                  {"data", embedded},

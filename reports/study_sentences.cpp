@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "reports/row_kinds.hpp"
 #include "reports/text_table.hpp"
 
 namespace kvreplay {
@@ -132,11 +133,9 @@ std::string verdicts_of_claims(const std::map<std::string, std::size_t>& count) 
 
 std::vector<std::string> study_sentences(const json& study) {
   std::vector<std::string> sentences;
-  const std::vector<std::pair<const char*, void (*)(const json&, std::vector<std::string>&)>>
-      kinds = {{"agreement", add_agreement},  {"sinks", add_sinks},
-               {"powerlaw", add_powerlaw},    {"sparsity", add_sentence},
-               {"persistence", add_sentence}, {"overlap", add_sentence},
-               {"entropy", add_sentence}};
+  std::vector<std::pair<std::string, void (*)(const json&, std::vector<std::string>&)>> kinds = {
+      {"agreement", add_agreement}, {"sinks", add_sinks}, {"powerlaw", add_powerlaw}};
+  for (const auto& of : kRowKinds) kinds.emplace_back(of.kind, add_sentence);
   for (const auto& [kind, add] : kinds) {
     if (!study.contains(kind)) continue;
     const auto before = sentences.size();
