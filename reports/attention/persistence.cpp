@@ -9,10 +9,6 @@ std::optional<double> Persistence::ratio() const {
   return static_cast<double>(both) / second;
 }
 
-double Persistence::by_chance() const {
-  return static_cast<double>(first) / half;
-}
-
 PersistenceStudy::PersistenceStudy(std::uint32_t tokens, Encoding encoding)
     : half_(tokens / 2),
       finder_(encoding),

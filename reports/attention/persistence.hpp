@@ -23,8 +23,6 @@ struct Persistence {
 
   /// Share of the second half's that were pivotal in the first; none where there are none.
   std::optional<double> ratio() const;
-  /// The same of as many tokens below t taken at random: what the first half's share of them gives.
-  double by_chance() const;
 };
 
 class PersistenceStudy {

@@ -81,9 +81,8 @@ std::vector<Claim> published_claims() {
        {above(loss("scissorhands", "20%", Setting::stream, Part::later),
               loss("scissorhands", "20%", Setting::stream, Part::earlier))},
        "By attention mass, at one budget for all. Each half of the layers is a slice by itself, "
-       "run "
-       "(--layers) and drawn by itself, without the middle one of an odd number. Accuracy takes a "
-       "run."},
+       "run (--layers) and drawn by itself, without the middle one of an odd number. Accuracy "
+       "takes a run."},
       untestable("B13", "Sinks save perplexity.", "StreamingLLM, arXiv:2309.17453",
                  "PG-19, Llama-2-13B: 0+1024 5158.07, 4+1020 5.40", kPerplexity),
       {"B14",
@@ -142,8 +141,7 @@ std::vector<Claim> published_claims() {
        {below(loss("adakv", "20%", Setting::after_prompt),
               loss("snapkv:pool=max", "20%", Setting::after_prompt))},
        "Both smooth their scores by the maximum. They keep all that is decoded, so that queries "
-       "see "
-       "more than the budget shows, on both sides alike: simulate stars them."},
+       "see more than the budget shows, on both sides alike: simulate stars them."},
       untestable("B25", "PyramidKV matches the full cache at 12 %.", "PyramidKV, arXiv:2406.02069",
                  "LongBench; +20.5 on TREC at 0.7 %", kAccuracy),
       untestable("B26", "SnapKV decodes faster in less memory.", "SnapKV, arXiv:2404.14469",
@@ -164,8 +162,7 @@ std::vector<Claim> published_claims() {
                 loss("snapkv", "20%", Setting::after_prompt))},
        "By mass, at as many tokens for each head; the memory is then that of one head of the "
        "group. snapkv keeps all that is decoded, so that queries see more than the budget shows, "
-       "on "
-       "both sides alike: simulate stars it."},
+       "on both sides alike: simulate stars it."},
       untestable("B30", "H2O goes with a 4-bit cache.", h2o, "PiQA 78.80 against 78.51", kAccuracy),
   };
 }

@@ -91,9 +91,10 @@ void run(const po::variables_map& options, const RunControl& control) {
   if (findings) {
     const auto widely = mean(all.perplexity);
     shown.add_to(*findings,
-                 "Rows spread their attention as widely as " +
-                     (widely ? fixed(*widely, 1) : "an unknown number of") +
-                     " tokens of the same weight would have it, on average (perplexity).",
+                 widely ? "Rows spread their attention as widely as " + fixed(*widely, 1) +
+                              " tokens of the same weight would have it, on average (perplexity)."
+                        : "No row of at least " + grouped(least) +
+                              " tokens gives any attention, so that there is nothing to average.",
                  definition);
   }
   study.write(findings);

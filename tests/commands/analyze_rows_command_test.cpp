@@ -1,6 +1,7 @@
 // The commands that study rows: sinks, sparsity, persistence, overlap, entropy.
 #include <catch2/catch.hpp>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
@@ -106,6 +107,30 @@ TEST_CASE("a trace of one token is measured or refused") {
              Contains("0 of 0") && Contains("100.00 %") && !Contains("nan"));
   CHECK_THAT(analyze("sparsity", "--least-row 1").out, Contains("0.00 %") && !Contains("nan"));
   CHECK_THAT(analyze("entropy", "--least-row 1").out, Contains("0.0000") && !Contains("nan"));
+}
+
+TEST_CASE("rows that give nothing have no entropy to average") {
+  const Bench bench;
+  constexpr int kRows = 60;
+  const auto array = bench.path("a.npy");
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 60, 60), }";
+  header.resize(117, ' ');
+  header += '\n';
+  std::vector<float> weights(kRows * kRows, 0);
+  for (int row = 0; row < 40; ++row) weights[static_cast<std::size_t>(row * kRows)] = 1;
+  std::ofstream file(array, std::ios::binary);
+  file << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size()) << '\0' << header;
+  file.write(reinterpret_cast<const char*>(weights.data()),
+             static_cast<std::streamsize>(weights.size() * sizeof(float)));
+  file.close();
+  const auto trace = "'" + bench.path("zero.h5") + "' ";
+  REQUIRE(run_kvreplay("trace import '" + array + "' --encoding fp32 --tolerance 1 --out " + trace)
+              .exit_code == 0);
+  const auto found = bench.path("zero.json");
+  REQUIRE(run_kvreplay("analyze entropy " + trace + "--least-row 50 --json '" + found + "'")
+              .exit_code == 0);
+  CHECK(nlohmann::json::parse(read_text(found)).at("sentence") ==
+        "No row of at least 50 tokens gives any attention, so that there is nothing to average.");
 }
 
 TEST_CASE("options out of range are refused by name") {
