@@ -86,12 +86,12 @@ void add_agreement(const json& found, std::vector<std::string>& sentences) {
     const json& extra = budget.at("extra");
     auto& list = at[budget.at("verdict").get<std::string>()];
     list += (list.empty() ? "" : ", ") + budget.at("budget").get<std::string>();
-    if (!extra.is_null()) list += " (" + what_decides(budget, margin) + ")";
+    if (!extra.is_null()) list.append(" (").append(what_decides(budget, margin)).append(")");
   }
   if (at.empty()) return;
   std::string text;
   for (const auto& [verdict, budgets] : at) {
-    text += (text.empty() ? "" : "; ") + verdict + " at " + budgets;
+    text.append(text.empty() ? "" : "; ").append(verdict).append(" at ").append(budgets);
   }
   sentences.push_back(
       "That local scores are as good as global ones " + text + ". As good: h2o loses at most " +
