@@ -206,7 +206,7 @@ Finding judge(const Claim& claim, std::span<const std::unique_ptr<Evidence>> tra
     finding.estimate.reset();
     return finding;
   }
-  if (claim.conditions.empty() || !too_few.empty()) {
+  if (claim.conditions.empty() || (unmet.empty() && !too_few.empty())) {
     finding.found = "not judged; " + finding.found;
     if (!too_few.empty()) {
       finding.why =

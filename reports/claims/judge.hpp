@@ -4,8 +4,8 @@
 // at in any trace. A condition is met where the whole interval lies on its side, and not met where
 // it lies on the other. A claim holds where all its conditions are met and does not hold where one
 // is not. It is undecided where a condition is neither: its interval has both sides, or there is
-// none. It cannot be tested where a trace does not tell the figures, or where it is of most layers
-// and there are too few to show it, however many of them are so.
+// none. It cannot be tested where a trace does not tell the figures, or where it is of most layers,
+// is not refuted, and there are too few to show it, however many of them are so.
 #pragma once
 
 #include <memory>
