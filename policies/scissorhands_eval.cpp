@@ -64,7 +64,7 @@ class StandingOut final : public RowChoice {
   double threshold(std::span<const double> row) {
     // percentile=100 leaves no place to look in: nothing is above.
     if (rank_ == 0) return std::numeric_limits<double>::infinity();
-    return rank_ > row.size() ? 0 : selection_.kth_largest(row, rank_).weight;
+    return rank_ > row.size() ? 0 : selection_.kth_largest(row, rank_);
   }
   void judge(std::uint32_t step, std::uint32_t token, double weight) {
     if (weight > threshold_) last_[token] = step;

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -17,14 +16,8 @@ namespace kvreplay {
 template <class Weight>
 class Selection {
  public:
-  /// The smallest of the largest weights, and how many of them equal it: the others are above it.
-  struct Rank {
-    Weight weight;
-    std::uint32_t equals;
-  };
-
-  /// Of the k largest weights. Requires 1 <= k <= weights.size().
-  Rank kth_largest(std::span<const Weight> weights, std::uint32_t k) {
+  /// Requires 1 <= k <= weights.size().
+  Weight kth_largest(std::span<const Weight> weights, std::uint32_t k) {
     find_buckets(weights);
     counts_.fill(0);
     for (const auto bucket : buckets_) ++counts_[bucket];
@@ -33,8 +26,7 @@ class Selection {
     collect(weights, crossing);
     const auto at = members_.begin() + (k - 1);
     std::nth_element(members_.begin(), at, members_.end(), std::greater<>());
-    const auto above = std::count_if(members_.begin(), at, [&](Weight w) { return w > *at; });
-    return {*at, k - static_cast<std::uint32_t>(above)};
+    return *at;
   }
 
   /// The places of the k largest weights, ascending; among equals the last are taken. Requires
@@ -43,7 +35,7 @@ class Selection {
                std::vector<std::uint32_t>& places) {
     places.resize(k == 0 ? 0 : weights.size());
     if (k == 0) return;
-    const Weight least = kth_largest(weights, k).weight;
+    const Weight least = kth_largest(weights, k);
     std::uint32_t* end = places.data();
     for (std::uint32_t place = 0; place < weights.size(); ++place) {
       *end = place;

@@ -27,24 +27,13 @@ Floats loaded(const float* numbers) {
 std::uint32_t where_at_least(Floats a, Floats b) {
   return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GE_OQ)));
 }
-/// Word by word: the machine counts the bits of one at a time.
-Missing count_missing(const std::uint64_t* needed, const std::uint64_t* held,
-                      const std::uint64_t* waiting, std::size_t words) {
-  int count = 0;
-  std::uint64_t waited_for = 0;
-  for (std::size_t word = 0; word < words; ++word) {
-    count += __builtin_popcountll(needed[word] & ~held[word]);
-    waited_for |= std::uint64_t{(needed[word] & waiting[word]) != 0} << word;
-  }
-  return {static_cast<std::uint32_t>(count), waited_for};
-}
 #include "simulator/needed_kernels.inl"
 
 }  // namespace
 
 const Kernels avx2_kernels = {
     {&load_row, &add_changed, &add_rows, &add_and_find, &find_lowest},
-    {&largest_of_classes, &mark_at_least, &sum_below, &sums_below, &count_missing},
+    {&largest_of_classes, &mark_at_least, &sum_below, &sums_below, &count_missing_by_word},
     "AVX2"};
 
 }  // namespace kvreplay

@@ -24,24 +24,13 @@ std::uint32_t where_at_least(Floats a, Floats b) {
   return (a[0] >= b[0] ? 1U : 0U) | (a[1] >= b[1] ? 2U : 0U) | (a[2] >= b[2] ? 4U : 0U) |
          (a[3] >= b[3] ? 8U : 0U);
 }
-/// Word by word: the machine counts the bits of one at a time.
-Missing count_missing(const std::uint64_t* needed, const std::uint64_t* held,
-                      const std::uint64_t* waiting, std::size_t words) {
-  int count = 0;
-  std::uint64_t waited_for = 0;
-  for (std::size_t word = 0; word < words; ++word) {
-    count += __builtin_popcountll(needed[word] & ~held[word]);
-    waited_for |= std::uint64_t{(needed[word] & waiting[word]) != 0} << word;
-  }
-  return {static_cast<std::uint32_t>(count), waited_for};
-}
 #include "simulator/needed_kernels.inl"
 
 }  // namespace
 
 const Kernels portable_kernels = {
     {&load_row, &add_changed, &add_rows, &add_and_find, &find_lowest},
-    {&largest_of_classes, &mark_at_least, &sum_below, &sums_below, &count_missing},
+    {&largest_of_classes, &mark_at_least, &sum_below, &sums_below, &count_missing_by_word},
     "128 bits"};
 
 }  // namespace kvreplay

@@ -218,7 +218,7 @@ void NeededFinder::mark_top(std::uint32_t count, std::span<std::uint64_t> words)
                            std::greater<>());
     least = scratch_.back();
   } else {
-    least = selection_.kth_largest(row_, count).weight;
+    least = selection_.kth_largest(row_, count);
   }
   mark_at_least(least, words);
   none_.resize(words.size());

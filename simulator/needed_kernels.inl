@@ -2,7 +2,6 @@
 //   Floats          2 * kWidth floats
 //   loaded          of them, from anywhere
 //   where_at_least  in which elements one is at least another, as bits
-//   count_missing   a kernel
 
 constexpr std::size_t kFloats = 2 * kWidth;
 
@@ -101,4 +100,16 @@ void sums_below(const float* weights, std::size_t count, const float* cuts, floa
     }
     sums[c] = total_of(lanes);
   }
+}
+
+/// For machines that count the bits of one word at a time.
+inline Missing count_missing_by_word(const std::uint64_t* needed, const std::uint64_t* held,
+                                     const std::uint64_t* waiting, std::size_t words) {
+  int count = 0;
+  std::uint64_t waited_for = 0;
+  for (std::size_t word = 0; word < words; ++word) {
+    count += __builtin_popcountll(needed[word] & ~held[word]);
+    waited_for |= std::uint64_t{(needed[word] & waiting[word]) != 0} << word;
+  }
+  return {static_cast<std::uint32_t>(count), waited_for};
 }

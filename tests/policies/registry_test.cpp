@@ -253,9 +253,18 @@ TEST_CASE("selection agrees with sorting") {
     auto sorted = weights;
     std::sort(sorted.begin(), sorted.end(), std::greater<>());
     const auto k = 1 + static_cast<std::uint32_t>(random() % weights.size());
-    const auto rank = selection.kth_largest(weights, k);
-    CHECK(rank.weight == sorted[k - 1]);
-    CHECK(rank.equals == std::count(sorted.begin(), sorted.begin() + k, sorted[k - 1]));
+    CHECK(selection.kth_largest(weights, k) == sorted[k - 1]);
+
+    std::vector<std::uint32_t> expected(weights.size());
+    std::iota(expected.begin(), expected.end(), 0U);
+    std::sort(expected.begin(), expected.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return weights[a] != weights[b] ? weights[a] > weights[b] : a > b;
+    });
+    expected.resize(k);
+    std::sort(expected.begin(), expected.end());
+    std::vector<std::uint32_t> places;
+    selection.largest(weights, k, places);
+    CHECK(places == expected);
   }
 }
 
