@@ -128,13 +128,19 @@ void BudgetLanes::step_tile(RowRange rows, const RowViews& views, const AfterSte
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
       step_lane(lanes_[lane], i, row, view);
       if (!after) continue;
+      measure_needed(lanes_[lane], row, view.needed, view.needed);
       lanes_[lane].samples.add_steps(i, std::span(lanes_[lane].steps).subspan(row, 1));
       after(lane, i);
     }
   }
-  for (Lane& lane : lanes_) {
-    if (after || !lane.samples.measured_before(rows.last)) continue;
-    lane.samples.add_steps(rows.first, std::span(lane.steps).first(rows.size()));
+  if (!after) {
+    const NeededRows needed = views.needed(rows);
+    const NeededRows any = any_needed(needed);
+    for (Lane& lane : lanes_) {
+      if (!lane.samples.measured_before(rows.last)) continue;
+      measure_needed(lane, 0, needed, any);
+      lane.samples.add_steps(rows.first, std::span(lane.steps).first(rows.size()));
+    }
   }
   end_tile(rows, views);
 }
@@ -221,17 +227,16 @@ double BudgetLanes::visible_sum(const Lane& lane, std::uint32_t i, std::uint32_t
 
 void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view) {
   lane.evicted.reset();
+  lane.left[row] = CellSamples::kNone;
   CacheStep& step = lane.steps[row];
   if (!lane.filled) {
     if (lane.renormalised && !lane.holds_all && !(view.sum > 0)) ++lane.zero_mass_rows;
     step = {view.sum, view.sum, std::uint64_t{i} * (i + 1) / 2, i + 1};
-    measure_needed(lane, i, view);
     return;
   }
   ++lane.tokens.size;
   lane.token_sum += i;
   const double sum = visible_sum(lane, i, row, view);
-  measure_needed(lane, i, view);
   lane.scales[row] = 1;
   if (lane.renormalised) {
     if (!(sum > 0)) ++lane.zero_mass_rows;
@@ -248,15 +253,32 @@ void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, cons
           lane.evicted && *lane.evicted != i};
 }
 
-void BudgetLanes::measure_needed(Lane& lane, std::uint32_t i, const RowView& view) {
-  if (view.needed.empty()) return;
-  lane.samples.begin(i);
-  if (!lane.samples.measured()) return;
-  if (!lane.filled || lane.tokens.size == i + 1) {
-    lane.samples.add_no_misses(view);
+void BudgetLanes::measure_needed(Lane& lane, std::uint32_t row, const NeededRows& needed,
+                                 const NeededRows& any) {
+  if (needed.rules() == 0) return;
+  if (lane.filled) {
+    const auto left = std::span(lane.left).subspan(row, needed.rows());
+    lane.samples.add_misses(needed, any, lane.tokens.held, left);
   } else {
-    lane.samples.add_misses(i, view, lane.tokens.held);
+    lane.samples.add_no_misses(needed);
   }
+}
+
+NeededRows BudgetLanes::any_needed(const NeededRows& needed) {
+  if (needed.rules() == 0) return {};
+  const std::uint32_t last = needed.step(needed.rows() - 1);
+  const std::size_t words = last / kWordTokens + 1;
+  any_needed_.assign(needed.rules() * words, 0);
+  for (std::size_t row = 0; row < needed.rows(); ++row) {
+    for (std::size_t rule = 0; rule < needed.rules(); ++rule) {
+      if (needed.size(row, rule) == 0) continue;
+      const auto set = needed.set(row, rule);
+      for (std::size_t word = 0; word < set.size(); ++word) {
+        any_needed_[rule * words + word] |= set[word];
+      }
+    }
+  }
+  return {last, 1, {any_needed_.data(), nullptr, needed.rules(), words}};
 }
 
 void BudgetLanes::evict(Lane& lane, std::uint32_t i, std::uint32_t row) {
@@ -265,7 +287,7 @@ void BudgetLanes::evict(Lane& lane, std::uint32_t i, std::uint32_t row) {
   --lane.tokens.size;
   lane.token_sum -= token;
   lane.evicted = token;
-  if (i >= lane.samples.first_measured()) lane.samples.evicted(i, token);
+  lane.left[row] = token;
   // Of earlier rows too, whose sums are not used any more: a loop of always eight is faster.
   const double* const weights = tile_.data() + token / kGroup * kTileGroup + token % kGroup;
   for (std::uint32_t other = 0; other < kTileRows; ++other) {

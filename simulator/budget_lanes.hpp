@@ -91,7 +91,8 @@ class BudgetLanes {
     bool holds_all;  // then nobody asks what its rows would come to
     CellSamples samples;
     std::uint64_t zero_mass_rows = 0;
-    std::optional<std::uint32_t> evicted = {};  // at the last step
+    std::optional<std::uint32_t> evicted = {};    // at the last step
+    std::array<std::uint32_t, kTileRows> left{};  // behind each row, or CellSamples::kNone
     std::array<CacheStep, kTileRows> steps = {};
 
     // All that follows means something from the tile on in which the cache is over capacity.
@@ -115,7 +116,11 @@ class BudgetLanes {
   void step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view);
   double visible_sum(const Lane& lane, std::uint32_t i, std::uint32_t row,
                      const RowView& view) const;
-  static void measure_needed(Lane& lane, std::uint32_t i, const RowView& view);
+  /// Of rows from row `row` of the tile on, behind them; `any`: as one row, all that these need.
+  static void measure_needed(Lane& lane, std::uint32_t row, const NeededRows& needed,
+                             const NeededRows& any);
+  /// What all rows of a tile need together, as one row.
+  NeededRows any_needed(const NeededRows& needed);
   void evict(Lane& lane, std::uint32_t i, std::uint32_t row);
   /// The token that leaves: of the lowest score, of the lowest weight.
   std::uint32_t lowest_sum(Lane& lane, std::uint32_t i, std::uint32_t row) const;
@@ -140,6 +145,7 @@ class BudgetLanes {
   Summed all_;
   Summed none_;
   std::vector<std::uint64_t> eligible_;       // scratch
+  std::vector<std::uint64_t> any_needed_;     // by rule
   std::array<Aligned<double>, 2> unevicted_;  // scores of raw and renormalised rows if nothing left
 };
 

@@ -136,7 +136,7 @@ void BudgetStack::measure(std::uint32_t i, const RowView& row, Budget& budget) c
   if (sees_all) {
     budget.samples.add_whole_row(row);
   } else {
-    budget.samples.add_row(i, row, budget.visible_sum, {});
+    budget.samples.add_row(row, budget.visible_sum, {});
   }
   const std::uint32_t before = std::min(i, budget.tokens);
   const bool left = budget.evicted && *budget.evicted != i;

@@ -85,7 +85,7 @@ std::span<const double> Cell::attend(std::uint32_t i, std::span<const RowView> r
     if (!sees_all && (samples_.measured() || form != RowForm::none)) {
       sum = row.gather(kept_.tokens(), workspace.row, weights.data());
       if (samples_.measured()) {
-        samples_.add_row(i, row, sum, kept_.bits());
+        samples_.add_row(row, sum, kept_.bits());
         if (plan_.values) measure_output(row, weights, sum, workspace.output);
       }
     } else if (form != RowForm::none) {

@@ -1,6 +1,7 @@
 #include "simulator/cell_samples.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace kvreplay {
 
@@ -28,41 +29,68 @@ double CellSamples::loss_of(double row_sum, double visible_sum) {
   return row_sum > 0 ? std::max(0.0, (row_sum - visible_sum) / row_sum) : 0;
 }
 
-void CellSamples::add_row(std::uint32_t i, const RowView& row, double visible_sum,
-                          const TokenBits& held) {
+void CellSamples::add_row(const RowView& row, double visible_sum, const TokenBits& held) {
   add(Metrics::mass_loss(), loss_of(row.sum, visible_sum));
-  add_misses(i, row, held);
+  if (row.needed.rules() > 0) add_misses(row.needed, row.needed, held, {});
 }
 
-void CellSamples::add_misses(std::uint32_t i, const RowView& row, const TokenBits& held) {
-  for (std::size_t rule = 0; rule < row.needed.size(); ++rule) {
-    if (row.needed_sizes[rule] == 0) continue;
-    const auto needed = row.needed[rule];
-    // What waits to be needed again has left: where there are no regrets it is not looked at.
-    const auto& waiting = plan_.regrets() ? regret_.waiting(rule) : held;
-    std::uint32_t missing = 0;
-    for (std::size_t first = 0; first < needed.size(); first += kMostWords) {
-      const auto here = kernels_->count_missing(needed.data() + first, held.words().data() + first,
-                                                waiting.words().data() + first,
-                                                std::min(kMostWords, needed.size() - first));
-      missing += here.tokens;
-      if (!plan_.regrets()) continue;
-      regret_.look(rule, i, needed, first, here.waited_for,
-                   [&](std::uint32_t delay) { samples_[metrics_.delay(rule)].add(delay); });
+void CellSamples::add_misses(const NeededRows& needed, const NeededRows& any, const TokenBits& held,
+                             std::span<const std::uint32_t> left) {
+  const TokenBits* before = &held;
+  if (!left.empty()) {
+    before = &before_;
+    before_ = held;
+    for (const std::uint32_t token : left) {
+      if (token != kNone) before_.set(token);
     }
-    add(Metrics::miss(rule), static_cast<double>(missing) / row.needed_sizes[rule]);
+  }
+  const std::size_t rules = needed.rules();
+  missing_.resize(needed.rows() * rules);
+  for (std::size_t row = 0; row < needed.rows(); ++row) {
+    if (needed.step(row) >= first_measured_ || !bin_.empty()) {
+      const auto first = needed.set(row, 0);
+      kernels_->count_missing(first.data(), rules, needed.words_apart(), before->words().data(),
+                              first.size(), &missing_[row * rules]);
+    }
+    if (!left.empty() && left[row] != kNone) before_.reset(left[row]);
+  }
+  for (std::size_t rule = 0; rule < rules; ++rule) {
+    std::array<double, kTileRows> misses;
+    std::size_t count = 0;
+    std::size_t skipped = 0;  // of rows that statistics do not go over; they come first
+    for (std::size_t row = 0; row < needed.rows(); ++row) {
+      const std::uint32_t size = needed.size(row, rule);
+      if (size == 0) continue;
+      misses[count++] = static_cast<double>(missing_[row * rules + rule]) / size;
+      if (needed.step(row) < first_measured_) skipped = count;
+    }
+    const auto all = std::span(misses).first(count);
+    samples_[Metrics::miss(rule)].add(all.subspan(skipped));
+    if (!bin_.empty()) bin_[Metrics::miss(rule)].add(all);
+  }
+  if (!plan_.regrets()) return;
+  for (std::size_t row = 0; row < left.size(); ++row) {
+    const std::uint32_t i = needed.step(row);
+    if (left[row] != kNone && i >= first_measured_) regret_.evicted(i, left[row]);
+  }
+  for (std::size_t rule = 0; rule < rules; ++rule) {
+    regret_.look(rule, needed, any.set(0, rule), !left.empty(), *kernels_);
   }
 }
 
 void CellSamples::add_whole_row(const RowView& row) {
   add(Metrics::mass_loss(), 0);
   if (plan_.values) add(metrics_.output_error(), 0);
-  add_no_misses(row);
+  add_no_misses(row.needed);
 }
 
-void CellSamples::add_no_misses(const RowView& row) {
-  for (std::size_t rule = 0; rule < row.needed.size(); ++rule) {
-    if (row.needed_sizes[rule] != 0) add(Metrics::miss(rule), 0);
+void CellSamples::add_no_misses(const NeededRows& needed) {
+  for (std::size_t rule = 0; rule < needed.rules(); ++rule) {
+    for (std::size_t row = 0; row < needed.rows(); ++row) {
+      if (needed.size(row, rule) == 0) continue;
+      if (needed.step(row) >= first_measured_) samples_[Metrics::miss(rule)].add(0);
+      if (!bin_.empty()) bin_[Metrics::miss(rule)].add(0);
+    }
   }
 }
 
@@ -107,10 +135,11 @@ void CellSamples::add_steps(std::span<const CacheStep> steps, std::uint32_t firs
 void CellSamples::finish() {
   if (!plan_.regrets()) return;
   for (std::size_t rule = 0; rule < plan_.needed.size(); ++rule) {
-    const auto times = samples_[metrics_.delay(rule)].count();  // one of each that was regretted
+    const auto delays = regret_.delays(rule);
+    for (const std::uint32_t delay : delays) samples_[metrics_.delay(rule)].add(delay);
     auto& regret = samples_[metrics_.regret(rule)];
-    regret.add_zeros(regret_.evictions() - times);
-    if (times > 0) regret.add(1, static_cast<std::uint32_t>(times));
+    regret.add_zeros(regret_.evictions() - delays.size());
+    if (!delays.empty()) regret.add(1, static_cast<std::uint32_t>(delays.size()));
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -52,12 +53,17 @@ class CellSamples {
 
   /// Of a step that is measured: of a row, `visible_sum` of which falls on what the query sees;
   /// `held` are these tokens, and maybe later ones.
-  void add_row(std::uint32_t i, const RowView& row, double visible_sum, const TokenBits& held);
+  void add_row(const RowView& row, double visible_sum, const TokenBits& held);
   /// Of a row that sees everything.
   void add_whole_row(const RowView& row);
-  /// What add_row() and add_whole_row() add of needed sets.
-  void add_misses(std::uint32_t i, const RowView& row, const TokenBits& held);
-  void add_no_misses(const RowView& row);
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+  /// What add_row() adds of needed sets, of up to kTileRows rows. `any`: as one row, all that these
+  /// need. `held`: the set behind them, and maybe later tokens. `left`: what left behind each row,
+  /// or kNone; nothing where evicted() is told.
+  void add_misses(const NeededRows& needed, const NeededRows& any, const TokenBits& held,
+                  std::span<const std::uint32_t> left);
+  /// What add_whole_row() adds of needed sets.
+  void add_no_misses(const NeededRows& needed);
   /// The rest of what all steps from step `first` on add, whether they are measured or not.
   void add_steps(std::uint32_t first, std::span<const CacheStep> steps);
   void add_output_error(double error) { add(metrics_.output_error(), error); }
@@ -95,6 +101,8 @@ class CellSamples {
   bool counts_ = false;  // the step belongs to the steps that statistics are over
   std::vector<Samples> samples_;
   std::vector<Samples> bin_;
+  TokenBits before_;                    // scratch: a set before some left
+  std::vector<std::uint32_t> missing_;  // scratch: by row, then rule
 };
 
 }  // namespace kvreplay

@@ -12,8 +12,10 @@ std::span<const Kernels* const> available_kernels() {
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl");
-  static const std::array all = {&avx512_kernels, &avx2_kernels, &portable_kernels};
-  return std::span(all).subspan(v4 ? 0 : v3 ? 1 : 2);
+  const bool counts = v4 && __builtin_cpu_supports("avx512vpopcntdq");
+  static const std::array all = {&avx512_popcount_kernels, &avx512_kernels, &avx2_kernels,
+                                 &portable_kernels};
+  return std::span(all).subspan(counts ? 0 : v4 ? 1 : v3 ? 2 : 3);
 #else
   static const std::array all = {&portable_kernels};
   return all;

@@ -21,5 +21,6 @@ std::span<const Kernels* const> available_kernels();
 extern const Kernels portable_kernels;
 extern const Kernels avx2_kernels;
 extern const Kernels avx512_kernels;
+extern const Kernels avx512_popcount_kernels;
 
 }  // namespace kvreplay

@@ -27,13 +27,18 @@ Floats loaded(const float* numbers) {
 std::uint32_t where_at_least(Floats a, Floats b) {
   return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GE_OQ)));
 }
+float* pressed(Floats numbers, std::uint32_t bits, float* to) {
+  for (; bits != 0; bits &= bits - 1) *to++ = numbers[__builtin_ctz(bits)];
+  return to;
+}
 #include "simulator/needed_kernels.inl"
 
 }  // namespace
 
 const Kernels avx2_kernels = {
     {&load_row, &add_changed, &add_rows, &add_and_find, &find_lowest},
-    {&largest_of_classes, &mark_at_least, &sum_below, &sums_below, &count_missing_by_word},
+    {&largest_of_classes, &nth_of_classes, &mark_at_least, &collect, &sums_below, &sums_up_to,
+     &count_missing_by_word, &common_words_by_word},
     "AVX2"};
 
 }  // namespace kvreplay

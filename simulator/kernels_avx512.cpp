@@ -27,38 +27,78 @@ Floats loaded(const float* numbers) {
 std::uint32_t where_at_least(Floats a, Floats b) {
   return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
 }
-/// Eight words at a time: bits of half bytes are looked up, those of bytes added up.
-Missing count_missing(const std::uint64_t* needed, const std::uint64_t* held,
-                      const std::uint64_t* waiting, std::size_t words) {
+float* pressed(Floats numbers, std::uint32_t bits, float* to) {
+  // Faster than to store them compressed.
+  _mm512_storeu_ps(to, _mm512_maskz_compress_ps(static_cast<__mmask16>(bits), numbers));
+  return to + __builtin_popcount(bits);
+}
+/// The words from `word` on, eight or as many as there are.
+__m512i eight_words(const std::uint64_t* words, std::size_t word, std::size_t count) {
+  const std::size_t left = count - word;
+  return _mm512_maskz_loadu_epi64(static_cast<__mmask8>(left < 8 ? (1U << left) - 1 : 255U),
+                                  words + word);
+}
+/// Of eight words each: bits of half bytes are looked up, those of bytes added up.
+__m512i looked_up_counts(__m512i words) {
   const __m512i counts =
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
   const __m512i half = _mm512_set1_epi8(15);
-  __m512i count = _mm512_setzero_si512();
-  std::uint64_t waited_for = 0;
-  for (std::size_t word = 0; word < words; word += 8) {
-    const std::size_t left = words - word;
-    const auto used = static_cast<__mmask8>(left < 8 ? (1U << left) - 1 : 255U);
-    const __m512i need = _mm512_maskz_loadu_epi64(used, needed + word);
-    const __m512i missing = _mm512_andnot_si512(_mm512_maskz_loadu_epi64(used, held + word), need);
-    const __m512i low = _mm512_shuffle_epi8(counts, _mm512_and_si512(missing, half));
-    const __m512i high =
-        _mm512_shuffle_epi8(counts, _mm512_and_si512(_mm512_srli_epi64(missing, 4), half));
-    count = _mm512_add_epi64(count,
-                             _mm512_sad_epu8(_mm512_add_epi8(low, high), _mm512_setzero_si512()));
-    waited_for |=
-        std::uint64_t{_mm512_test_epi64_mask(need, _mm512_maskz_loadu_epi64(used, waiting + word))}
-        << word;
+  const __m512i low = _mm512_shuffle_epi8(counts, _mm512_and_si512(words, half));
+  const __m512i high =
+      _mm512_shuffle_epi8(counts, _mm512_and_si512(_mm512_srli_epi64(words, 4), half));
+  return _mm512_sad_epu8(_mm512_add_epi8(low, high), _mm512_setzero_si512());
+}
+void count_missing(const std::uint64_t* needed, std::size_t sets, std::size_t apart,
+                   const std::uint64_t* held, std::size_t words, std::uint32_t* missing) {
+  for (std::size_t set = 0; set < sets; ++set, needed += apart) {
+    __m512i count = _mm512_setzero_si512();
+    for (std::size_t word = 0; word < words; word += 8) {
+      const __m512i lacks =
+          _mm512_andnot_si512(eight_words(held, word, words), eight_words(needed, word, words));
+      count = _mm512_add_epi64(count, looked_up_counts(lacks));
+    }
+    missing[set] = static_cast<std::uint32_t>(_mm512_reduce_add_epi64(count));
   }
-  return {static_cast<std::uint32_t>(_mm512_reduce_add_epi64(count)), waited_for};
+}
+[[gnu::target("avx512vpopcntdq")]] void count_missing_at_once(const std::uint64_t* needed,
+                                                              std::size_t sets, std::size_t apart,
+                                                              const std::uint64_t* held,
+                                                              std::size_t words,
+                                                              std::uint32_t* missing) {
+  for (std::size_t set = 0; set < sets; ++set, needed += apart) {
+    __m512i count = _mm512_setzero_si512();
+    for (std::size_t word = 0; word < words; word += 8) {
+      const __m512i lacks =
+          _mm512_andnot_si512(eight_words(held, word, words), eight_words(needed, word, words));
+      count = _mm512_add_epi64(count, _mm512_popcnt_epi64(lacks));
+    }
+    missing[set] = static_cast<std::uint32_t>(_mm512_reduce_add_epi64(count));
+  }
+}
+std::uint64_t common_words(const std::uint64_t* one, const std::uint64_t* other,
+                           std::size_t words) {
+  std::uint64_t common = 0;
+  for (std::size_t word = 0; word < words; word += 8) {
+    common |= std::uint64_t{_mm512_test_epi64_mask(eight_words(one, word, words),
+                                                   eight_words(other, word, words))}
+              << word;
+  }
+  return common;
 }
 #include "simulator/needed_kernels.inl"
 
 }  // namespace
 
-const Kernels avx512_kernels = {
-    {&load_row, &add_changed, &add_rows, &add_and_find, &find_lowest},
-    {&largest_of_classes, &mark_at_least, &sum_below, &sums_below, &count_missing},
-    "AVX-512"};
+const Kernels avx512_kernels = {{&load_row, &add_changed, &add_rows, &add_and_find, &find_lowest},
+                                {&largest_of_classes, &nth_of_classes, &mark_at_least, &collect,
+                                 &sums_below, &sums_up_to, &count_missing, &common_words},
+                                "AVX-512"};
+
+const Kernels avx512_popcount_kernels = {
+    avx512_kernels.lanes,
+    {&largest_of_classes, &nth_of_classes, &mark_at_least, &collect, &sums_below, &sums_up_to,
+     &count_missing_at_once, &common_words},
+    "AVX-512 that counts bits"};
 
 }  // namespace kvreplay
 

@@ -24,13 +24,18 @@ std::uint32_t where_at_least(Floats a, Floats b) {
   return (a[0] >= b[0] ? 1U : 0U) | (a[1] >= b[1] ? 2U : 0U) | (a[2] >= b[2] ? 4U : 0U) |
          (a[3] >= b[3] ? 8U : 0U);
 }
+float* pressed(Floats numbers, std::uint32_t bits, float* to) {
+  for (; bits != 0; bits &= bits - 1) *to++ = numbers[__builtin_ctz(bits)];
+  return to;
+}
 #include "simulator/needed_kernels.inl"
 
 }  // namespace
 
 const Kernels portable_kernels = {
     {&load_row, &add_changed, &add_rows, &add_and_find, &find_lowest},
-    {&largest_of_classes, &mark_at_least, &sum_below, &sums_below, &count_missing_by_word},
+    {&largest_of_classes, &nth_of_classes, &mark_at_least, &collect, &sums_below, &sums_up_to,
+     &count_missing_by_word, &common_words_by_word},
     "128 bits"};
 
 }  // namespace kvreplay

@@ -5,12 +5,9 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <functional>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <stdexcept>
-#include <utility>
 
 #include "traces/encoding.hpp"
 #include "traces/quoted.hpp"
@@ -73,50 +70,6 @@ float above(float weight) {
   return std::nextafter(weight, std::numeric_limits<float>::infinity());
 }
 
-/// Weights are not negative: their bits are in their order.
-std::uint64_t key_of(float weight, std::size_t token) {
-  return std::uint64_t{std::bit_cast<std::uint32_t>(weight + 0.0F)} << 32 | token;
-}
-double weight_of(std::uint64_t key) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(key >> 32));
-}
-void mark_key(std::uint64_t key, std::span<std::uint64_t> words) {
-  const auto token = static_cast<std::uint32_t>(key);
-  words[token / kWord] |= std::uint64_t{1} << (token % kWord);
-}
-
-/// How many of the smallest keys, which it puts first, can be left out so that with `sum` their
-/// weights are at most `most`. None where that hangs on the order in which they are added: sums of
-/// them may be wrong by `error`.
-std::optional<std::size_t> left_out(std::span<std::uint64_t> keys, double sum, double most,
-                                    double error) {
-  std::size_t out = 0;
-  std::size_t end = keys.size();  // these and the following ones cannot
-  while (out < end) {
-    const auto rest = keys.subspan(out, end - out);
-    std::swap(rest.front(), rest[rest.size() / 2]);
-    const std::uint64_t pivot = rest.front();
-    // No larger ones come first; which way a key goes is no branch, as none could be foretold.
-    std::size_t count = 0;
-    double smaller = 0;
-    for (std::uint64_t& key : rest) {
-      std::swap(key, rest[count]);
-      const std::uint64_t is = rest[count] <= pivot ? 1 : 0;
-      smaller += weight_of(rest[count] & -is);
-      count += is;
-    }
-    if (std::abs(sum + smaller - most) <= error) return std::nullopt;
-    if (sum + smaller < most) {
-      sum += smaller;
-      out += count;
-    } else {
-      std::swap(rest.front(), rest[count - 1]);  // the pivot is one too many
-      end = out + count - 1;
-    }
-  }
-  return out;
-}
-
 /// What a weight is after it has been written to a trace and read again.
 float stored(Encoding encoding, double weight) {
   if (encoding == Encoding::factors) return static_cast<float>(weight);
@@ -176,10 +129,11 @@ void NeededFinder::look(std::span<const float> row, double sum) {
   kernels_->largest_of_classes(row.data(), row.size(), largest_.data());
 }
 
-void NeededFinder::mark(const NeededRule& rule, std::span<std::uint64_t> words) {
+std::uint32_t NeededFinder::mark(const NeededRule& rule, std::span<std::uint64_t> words) {
+  std::fill(words.begin() + static_cast<std::ptrdiff_t>(row_.size() / kWord), words.end(), 0);
   switch (rule.kind) {
     case NeededRule::Kind::threshold: {
-      const double cut = rule.fraction * *std::max_element(largest_.begin(), largest_.end());
+      const double cut = rule.fraction * largest();
       // The smallest float that is not below the cut, so that the comparison is exact in float.
       const auto least = static_cast<float>(cut);
       return mark_at_least(least < cut ? above(least) : least, words);
@@ -191,104 +145,147 @@ void NeededFinder::mark(const NeededRule& rule, std::span<std::uint64_t> words) 
     case NeededRule::Kind::mean:
       return mark_at_least(above(stored(encoding_, 1.0 / static_cast<double>(row_.size()))), words);
   }
+  return 0;
 }
 
-void NeededFinder::mark_at_least(float least, std::span<std::uint64_t> words) const {
-  std::fill(words.begin() + static_cast<std::ptrdiff_t>(row_.size() / kWord), words.end(), 0);
-  kernels_->mark_at_least(row_.data(), row_.size(), least, words.data());
+std::uint32_t NeededFinder::mark_at_least(float least, std::span<std::uint64_t> words) const {
+  return kernels_->mark_at_least(row_.data(), row_.size(), least, words.data());
 }
 
-void NeededFinder::collect(std::span<const std::uint64_t> in, std::span<const std::uint64_t> out) {
-  some_.clear();
-  for (std::size_t word = 0; word < in.size(); ++word) {
-    for (auto bits = in[word] & ~out[word]; bits != 0; bits &= bits - 1) {
-      const std::size_t token = kWord * word + static_cast<std::size_t>(std::countr_zero(bits));
-      some_.push_back(key_of(row_[token], token));
+void NeededFinder::leave_out(const Smallest& smallest, std::span<std::uint64_t> words) {
+  if (smallest.left_out == 0) return;
+  larger_.resize(words.size());
+  mark_at_least(above(smallest.weight), larger_);
+  std::uint32_t left = smallest.left_out;
+  for (std::size_t word = 0; word < words.size() && left > 0; ++word) {
+    for (auto equal = words[word] & ~larger_[word]; equal != 0 && left > 0; equal &= equal - 1) {
+      words[word] &= ~(equal & -equal);
+      --left;
     }
   }
 }
 
-void NeededFinder::mark_top(std::uint32_t count, std::span<std::uint64_t> words) {
+std::span<const float> NeededFinder::collect(std::span<const float> weights, Bracket cuts,
+                                             std::vector<float>& to, double& below) const {
+  to.resize(weights.size() + kMoreRoom);
+  const Between between =
+      kernels_->collect(weights.data(), weights.size(), cuts.low, cuts.high, to.data());
+  std::fill_n(to.begin() + static_cast<std::ptrdiff_t>(between.count), kMoreRoom, 0.0F);
+  below += between.below;
+  return std::span(to).first(between.count);
+}
+
+std::uint32_t NeededFinder::mark_top(std::uint32_t count, std::span<std::uint64_t> words) {
   if (count >= row_.size()) return mark_at_least(0, words);
-  float least = 0;
-  if (count <= largest_.size()) {
-    // So many classes hold a weight as large as this, so that no smaller one is among the largest.
-    scratch_.resize(count);
-    std::partial_sort_copy(largest_.begin(), largest_.end(), scratch_.begin(), scratch_.end(),
-                           std::greater<>());
-    least = scratch_.back();
-  } else {
+  // So many classes hold a weight as large as the least of them, so that no smaller one is needed.
+  float least = count > kClasses ? selection_.kth_largest(row_, count)
+                                 : kernels_->nth_of_classes(largest_.data(), count);
+  std::uint32_t marked = mark_at_least(least, words);
+  if (marked > count && marked <= kClasses) {
+    std::array<float, kClasses> some{};
+    std::size_t next = 0;
+    for (std::size_t word = 0; word < words.size(); ++word) {
+      for (auto bits = words[word]; bits != 0; bits &= bits - 1) {
+        some[next++] = row_[kWord * word + static_cast<std::size_t>(std::countr_zero(bits))];
+      }
+    }
+    least = kernels_->nth_of_classes(some.data(), count);
+    marked = mark_at_least(least, words);
+  } else if (marked > count && count <= kClasses) {
     least = selection_.kth_largest(row_, count);
+    marked = mark_at_least(least, words);
   }
-  mark_at_least(least, words);
-  none_.resize(words.size());
-  collect(words, none_);
-  if (some_.size() == count) return;
-  std::nth_element(some_.begin(), some_.begin() + (count - 1), some_.end(), std::greater<>());
-  std::fill(words.begin(), words.end(), 0);
-  for (const Key key : std::span(some_).first(count)) mark_key(key, words);
+  leave_out({least, marked - count}, words);
+  return count;
 }
 
 // What is left out is summed, not what is needed: small weights beside small ones lose nothing.
-void NeededFinder::mark_mass(double fraction, std::span<std::uint64_t> words) {
+std::uint32_t NeededFinder::mark_mass(double fraction, std::span<std::uint64_t> words) {
   const double wanted = fraction * sum_ * (1 - kMassSlack);
   if (!(wanted > 0)) return mark_at_least(std::numeric_limits<float>::infinity(), words);
-  const double spare = sum_ - wanted;
-  // No order of adding the weights errs by more.
-  const double error =
-      spare * static_cast<double>(row_.size() + kWord) * std::numeric_limits<double>::epsilon();
   auto known = std::find_if(crossings_.begin(), crossings_.end(),
                             [&](const auto& one) { return one.first == fraction; });
   if (known == crossings_.end()) known = crossings_.insert(known, {fraction, 0.0F});
-  const auto [low, high] = bracket(known->second, spare);
-  mark_at_least(high, words);
-  near_.resize(words.size());
-  mark_at_least(low, near_);
-  collect(near_, words);
-  const double below = kernels_->sum_below(row_.data(), row_.size(), low);
-  auto out = left_out(some_, below, spare, error);
-  if (!out || *out == some_.size() || below > spare - error) {
-    // Equal to the bit, or nearly, is one of the sums and what is spare: from the smallest on.
-    mark_at_least(0, near_);
-    std::fill(words.begin(), words.end(), 0);
-    collect(near_, words);
-    std::sort(some_.begin(), some_.end());
-    double sum = 0;
-    for (out = 0; *out < some_.size(); ++*out) {
-      sum += weight_of(some_[*out]);
-      if (sum > spare) break;
-    }
-  }
-  known->second = high;
-  for (const Key key : std::span(some_).subspan(*out)) {
-    mark_key(key, words);
-    known->second = std::min(known->second, static_cast<float>(weight_of(key)));
-  }
+  const double spare = sum_ - wanted;
+  auto smallest = smallest_of_mass(spare, known->second);
+  if (!smallest) smallest = smallest_from_below(spare);
+  known->second = smallest->weight;
+  const std::uint32_t as_large = mark_at_least(smallest->weight, words);
+  leave_out(*smallest, words);
+  return as_large - smallest->left_out;
 }
 
-NeededFinder::Bracket NeededFinder::bracket(float crossing, double spare) const {
-  constexpr float kNear = 64;  // tokens between the two that are as well looked at by themselves
-  constexpr int kPasses = 8;   // if there are more then they are equal, or nearly so
-  // All weights below `low` together are less than what is spare.
+std::optional<NeededFinder::Smallest> NeededFinder::smallest_of_mass(double spare, float last) {
+  constexpr float kSome = 256;
+  constexpr float kFew = 32;
+  constexpr int kPasses = 3;  // over the row: if there are more than some then many are equal
+  // No order of adding the weights errs by more.
+  const double error =
+      spare * static_cast<double>(row_.size() + kWord) * std::numeric_limits<double>::epsilon();
+  // All weights below the lower one together are less than what is spare.
   Bracket cuts{static_cast<float>(0.99 * spare / static_cast<double>(row_.size())),
-               above(*std::max_element(largest_.begin(), largest_.end()))};
+               above(largest())};
+  double smaller = 0;  // the sum of all weights that are below some cut
+  narrow(row_, spare, last, kSome, kPasses, cuts);
+  auto near = collect(row_, cuts, some_, smaller);
+  if (static_cast<float>(near.size()) > kFew) {
+    narrow(near, spare - smaller, 0, kFew, std::numeric_limits<int>::max(), cuts);
+    near = collect(near, cuts, few_, smaller);
+  }
+  float weight = cuts.low;  // that of all between the cuts, or:
+  if (above(cuts.low) < cuts.high) {
+    weight = std::numeric_limits<float>::infinity();
+    sums_.resize(near.size() + kGroup);
+    kernels_->sums_up_to(near.data(), (near.size() + kGroup - 1) / kGroup * kGroup, sums_.data());
+    const double below = smaller;
+    for (std::size_t at = 0; at < near.size(); ++at) {
+      const double sum = below + sums_[at];
+      smaller = sum <= spare ? std::max(smaller, sum) : smaller;
+      weight = sum <= spare ? weight : std::min(weight, near[at]);
+    }
+  }
+  const double equals = std::floor((spare - smaller) / weight);
+  const double sum = smaller + equals * weight;
+  const bool certain = equals >= 0 && equals < static_cast<double>(near.size()) &&
+                       sum < spare - error && sum + weight > spare + error;
+  if (!certain) return std::nullopt;
+  return Smallest{weight, static_cast<std::uint32_t>(equals)};
+}
+
+NeededFinder::Smallest NeededFinder::smallest_from_below(double spare) {
+  some_.assign(row_.begin(), row_.end());
+  std::sort(some_.begin(), some_.end());
+  Smallest smallest{some_.front(), 0};
+  double sum = 0;
+  for (std::size_t at = 0; at < some_.size(); ++at) {
+    if (some_[at] != smallest.weight) smallest = {some_[at], 0};
+    sum += some_[at];
+    if (sum > spare) break;
+    ++smallest.left_out;
+  }
+  return smallest;
+}
+
+void NeededFinder::narrow(std::span<const float> weights, double spare, float guess, float few,
+                          int passes, Bracket& cuts) const {
   float below_low = 0;
-  auto below_high = static_cast<float>(sum_);
+  float below_high = std::numeric_limits<float>::infinity();
   std::array<float, kCuts> cut;
   std::array<float, kCuts> sums;
-  for (int pass = 0; pass < kPasses && below_high - below_low > kNear * cuts.low; ++pass) {
-    if (pass == 0 && crossing > cuts.low && crossing < cuts.high) {
-      cut = {crossing / 2, crossing / 1.1F, crossing * 1.1F, crossing * 2};
+  for (int pass = 0; pass < passes && below_high - below_low > few * cuts.low; ++pass) {
+    if (pass == 0 && guess > cuts.low && guess < cuts.high) {
+      cut = {guess / 2, guess / 1.1F, guess * 1.1F, guess * 2};
     } else {
       // The bits of floats that are not negative are in their order, and nearly logarithms.
       const auto low = std::bit_cast<std::uint32_t>(cuts.low);
-      const auto step = (std::bit_cast<std::uint32_t>(cuts.high) - low) / std::uint32_t{kCuts + 1};
-      if (step == 0) break;
+      const std::uint32_t distance = std::bit_cast<std::uint32_t>(cuts.high) - low;
+      if (distance <= 1) return;
+      const std::uint32_t step = std::max<std::uint32_t>(1, distance / (kCuts + 1));
       for (std::uint32_t at = 0; at < kCuts; ++at) {
         cut[at] = std::bit_cast<float>(low + (at + 1) * step);
       }
     }
-    kernels_->sums_below(row_.data(), row_.size(), cut.data(), sums.data());
+    kernels_->sums_below(weights.data(), weights.size(), cut.data(), sums.data());
     for (std::size_t at = 0; at < kCuts; ++at) {
       if (cut[at] <= cuts.low || cut[at] >= cuts.high) continue;
       if (sums[at] < static_cast<float>(spare)) {
@@ -300,7 +297,6 @@ NeededFinder::Bracket NeededFinder::bracket(float crossing, double spare) const 
       }
     }
   }
-  return cuts;
 }
 
 }  // namespace kvreplay

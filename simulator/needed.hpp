@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,39 +53,55 @@ class NeededFinder {
   /// `row` holds the i + 1 weights of query i, none negative, `sum` their sum; it is what mark()
   /// goes by until the next call.
   void look(std::span<const float> row, double sum);
-  /// `words` holds row.size() / 64 words, rounded up, or more, and is overwritten.
-  void mark(const NeededRule& rule, std::span<std::uint64_t> words);
+  /// `words` holds row.size() / 64 words, rounded up, or more, and is overwritten. The size of the
+  /// set.
+  std::uint32_t mark(const NeededRule& rule, std::span<std::uint64_t> words);
 
  private:
-  /// A weight and its token in one number: of these the largest are needed first, of equals the
-  /// newest.
-  using Key = std::uint64_t;
-  /// All weights that are at least `least`.
-  void mark_at_least(float least, std::span<std::uint64_t> words) const;
-  void mark_top(std::uint32_t count, std::span<std::uint64_t> words);
-  void mark_mass(double fraction, std::span<std::uint64_t> words);
-  /// The weights below `low` are together less than what is spare, those below `high` are not, as
-  /// floats are added.
+  /// The smallest weight of a set, and how many of those that equal it are not in it: the oldest.
+  struct Smallest {
+    float weight;
+    std::uint32_t left_out;
+  };
+  /// Weights from `low` on and below `high`.
   struct Bracket {
     float low;
     float high;
   };
-  /// Few tokens lie between its ends. Looks near `crossing` first, where that is not 0.
-  Bracket bracket(float crossing, double spare) const;
-  /// The tokens of one set that are not in another.
-  void collect(std::span<const std::uint64_t> in, std::span<const std::uint64_t> out);
+
+  float largest() const { return kernels_->nth_of_classes(largest_.data(), 1); }
+  /// All weights that are at least `least`; how many.
+  std::uint32_t mark_at_least(float least, std::span<std::uint64_t> words) const;
+  /// From a set of all weights that are at least the smallest.
+  void leave_out(const Smallest& smallest, std::span<std::uint64_t> words);
+  std::uint32_t mark_top(std::uint32_t count, std::span<std::uint64_t> words);
+  std::uint32_t mark_mass(double fraction, std::span<std::uint64_t> words);
+  /// Of the set that lacks of all weights, from the smallest on, as many as together are no more
+  /// than is spare. `last`: that of the last row, or 0. None where it hangs on the order in which
+  /// weights are added.
+  std::optional<Smallest> smallest_of_mass(double spare, float last);
+  /// The same, added one by one.
+  Smallest smallest_from_below(double spare);
+  /// Moves the cuts towards each other: as floats are added, the weights below `low` are together
+  /// less than what is spare, those below `high` are not, and there are no more than `few` between
+  /// the two, or as near as so many passes get. Looks near `guess` first, where that is not 0.
+  void narrow(std::span<const float> weights, double spare, float guess, float few, int passes,
+              Bracket& cuts) const;
+  /// Copies those between the cuts, with zeros behind them, and adds those below to `below`.
+  std::span<const float> collect(std::span<const float> weights, Bracket cuts,
+                                 std::vector<float>& to, double& below) const;
 
   Encoding encoding_;
   const NeededKernels* kernels_;
   std::span<const float> row_;
   double sum_ = 0;
-  std::array<float, kClasses> largest_{};  // of the row
-  std::vector<float> scratch_;
-  std::vector<std::uint64_t> near_;  // tokens that may be the last of a mass
-  std::vector<std::uint64_t> none_;
-  std::vector<Key> some_;                            // that are looked into
+  std::array<float, kClasses> largest_{};            // of the row
   std::vector<std::pair<double, float>> crossings_;  // by fraction: the last row's smallest needed
   Selection<float> selection_;
+  std::vector<float> some_;  // scratch
+  std::vector<float> few_;
+  std::vector<double> sums_;
+  std::vector<std::uint64_t> larger_;
 };
 
 }  // namespace kvreplay

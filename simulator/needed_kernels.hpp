@@ -9,12 +9,13 @@ namespace kvreplay {
 constexpr std::uint32_t kCuts = 4;  ///< that the weights of a row are compared with at once
 
 constexpr std::uint32_t kClasses = 32;
+constexpr std::size_t kMoreRoom = 64;   ///< behind weights that are copied
 constexpr std::size_t kMostWords = 64;  ///< of sets that are compared at once
 
-/// What a cache lacks of a needed set.
-struct Missing {
-  std::uint32_t tokens = 0;
-  std::uint64_t waited_for = 0;  ///< bit w: some of word w's needed tokens were waited for
+/// What a row has below a cut and between it and another one.
+struct Between {
+  std::size_t count = 0;
+  double below = 0;  ///< the sum of the weights that are below both
 };
 
 /// Weights are those of one row: not negative, no NaN. Of sets token j is bit j % 64 of word
@@ -23,19 +24,33 @@ struct NeededKernels {
   /// The largest weight of each class of tokens, token j being of class j mod kClasses.
   void (*largest_of_classes)(const float* weights, std::size_t count, float* largest);
 
-  /// The set of weights that are at least `least`.
-  void (*mark_at_least)(const float* weights, std::size_t count, float least, std::uint64_t* set);
+  /// The n-th largest of kClasses numbers, n being 1 to kClasses.
+  float (*nth_of_classes)(const float* numbers, std::uint32_t n);
 
-  /// The sum of the weights that are below `cut`.
-  double (*sum_below)(const float* weights, std::size_t count, float cut);
+  /// The set of weights that are at least `least`, and its size.
+  std::uint32_t (*mark_at_least)(const float* weights, std::size_t count, float least,
+                                 std::uint64_t* set);
+
+  /// Copies the weights that are at least `low` and below `high`, in turn; behind the last one as
+  /// many as kMoreRoom are overwritten. Adds up those below `low`.
+  Between (*collect)(const float* weights, std::size_t count, float low, float high,
+                     float* between);
 
   /// sums[c] is the sum of the weights that are below cuts[c], as floats are added.
   void (*sums_below)(const float* weights, std::size_t count, const float* cuts, float* sums);
 
-  /// How many tokens of at most 64 words are needed and not held, and where any is needed and
-  /// waited for.
-  Missing (*count_missing)(const std::uint64_t* needed, const std::uint64_t* held,
-                           const std::uint64_t* waiting, std::size_t words);
+  /// sums[i] is the sum of those weights that are no larger than weight i; `count` is a multiple of
+  /// 8.
+  void (*sums_up_to)(const float* weights, std::size_t count, double* sums);
+
+  /// missing[s] is how many tokens of set s are not held, each set being of so many words, which
+  /// lie `apart` words behind those of the last one.
+  void (*count_missing)(const std::uint64_t* needed, std::size_t sets, std::size_t apart,
+                        const std::uint64_t* held, std::size_t words, std::uint32_t* missing);
+
+  /// Bit w: two sets of at most kMostWords words have some token of word w in common.
+  std::uint64_t (*common_words)(const std::uint64_t* one, const std::uint64_t* other,
+                                std::size_t words);
 };
 
 }  // namespace kvreplay

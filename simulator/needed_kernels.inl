@@ -2,6 +2,7 @@
 //   Floats          2 * kWidth floats
 //   loaded          of them, from anywhere
 //   where_at_least  in which elements one is at least another, as bits
+//   pressed         copies those elements whose bits are set, one behind the other
 
 constexpr std::size_t kFloats = 2 * kWidth;
 
@@ -36,16 +37,42 @@ void largest_of_classes(const float* weights, std::size_t count, float* largest)
   }
 }
 
-void mark_at_least(const float* weights, std::size_t count, float least, std::uint64_t* set) {
+float nth_of_classes(const float* numbers, std::uint32_t n) {
+  using Counts [[gnu::vector_size(sizeof(Floats))]] = int;
+  constexpr std::size_t kVectors = kClasses / kFloats;
+  Floats some[kVectors];
+  Counts larger[kVectors] = {};  // how many others are
+  for (std::size_t at = 0; at < kVectors; ++at) some[at] = loaded(numbers + at * kFloats);
+  for (std::size_t j = 0; j < kClasses; ++j) {
+    const Floats other = all_floats(numbers[j]);
+    for (std::size_t at = 0; at < kVectors; ++at) larger[at] -= other > some[at];
+  }
+  const Floats never = all_floats(__builtin_inff());
+  Floats least = never;
+  for (std::size_t at = 0; at < kVectors; ++at) {
+    const Floats here = larger[at] < static_cast<int>(n) ? some[at] : never;
+    least = here < least ? here : least;
+  }
+  float nth = least[0];
+  for (std::size_t j = 1; j < kFloats; ++j) nth = least[j] < nth ? least[j] : nth;
+  return nth;
+}
+
+std::uint32_t mark_at_least(const float* weights, std::size_t count, float least,
+                            std::uint64_t* set) {
   const Floats cut = all_floats(least);
-  for_each_word(weights, count, [cut, set](std::size_t word, const float* here) {
+  const std::uint64_t last = count % 64 == 0 ? 0 : (std::uint64_t{1} << count % 64) - 1;
+  int marked = 0;
+  for_each_word(weights, count, [&](std::size_t word, const float* here) {
     std::uint64_t bits = 0;
     for (std::size_t j = 0; j < 64; j += kFloats) {
       bits |= std::uint64_t{where_at_least(loaded(here + j), cut)} << j;
     }
+    if (64 * (word + 1) > count) bits &= last;
+    marked += __builtin_popcountll(bits);
     set[word] = bits;
   });
-  if (count % 64 != 0) set[count / 64] &= (std::uint64_t{1} << count % 64) - 1;
+  return static_cast<std::uint32_t>(marked);
 }
 
 // Sums: weight j goes to lane j mod 16; the lanes are added pairwise.
@@ -59,23 +86,51 @@ Number total_of(Number* lanes) {
   return lanes[0];
 }
 
-double sum_below(const float* weights, std::size_t count, float cut) {
+Between collect(const float* weights, std::size_t count, float low, float high, float* between) {
   constexpr std::size_t kVectors = kSumLanes / kWidth;
-  const Vector end = all(cut);
+  const Floats from = all_floats(low);
+  const Floats to = all_floats(high);
+  const Vector end = all(low);
   Vector sums[kVectors] = {};
+  float* next = between;
   for_each_word(weights, count, [&](std::size_t /*word*/, const float* here) {
     for (std::size_t j = 0; j < 64; j += kSumLanes) {
       for (std::size_t part = 0; part < kVectors; ++part) {
         const Vector weight = widened(here + j + part * kWidth);
-        sums[part] += weight < end ? weight : Vector{};
+        sums[part] = weight < end ? sums[part] + weight : sums[part];
+      }
+      for (std::size_t part = 0; part < kSumLanes; part += kFloats) {
+        const Floats some = loaded(here + j + part);
+        next = pressed(some, where_at_least(some, from) & ~where_at_least(some, to), next);
       }
     }
   });
+  // Behind the row's end there is nothing, though it looks like zeros.
+  if (low <= 0 && high > 0 && count % 64 != 0) next -= 64 - count % 64;
   double lanes[kSumLanes];
   for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
     lanes[lane] = sums[lane / kWidth][lane % kWidth];
   }
-  return total_of(lanes);
+  return {static_cast<std::size_t>(next - between), total_of(lanes)};
+}
+
+void sums_up_to(const float* weights, std::size_t count, double* sums) {
+  constexpr std::size_t kVectors = 8 / kWidth;
+  for (std::size_t i = 0; i < count; i += 8) {
+    Vector some[kVectors];
+    Vector sum[kVectors] = {};
+    for (std::size_t at = 0; at < kVectors; ++at) some[at] = widened(weights + i + at * kWidth);
+    for (std::size_t j = 0; j < count; ++j) {
+      const Vector other = all(weights[j]);
+      for (std::size_t at = 0; at < kVectors; ++at) {
+        sum[at] = other <= some[at] ? sum[at] + other : sum[at];
+      }
+    }
+    for (std::size_t at = 0; at < kVectors; ++at) {
+      for (std::size_t lane = 0; lane < kWidth; ++lane)
+        sums[i + at * kWidth + lane] = sum[at][lane];
+    }
+  }
 }
 
 void sums_below(const float* weights, std::size_t count, const float* cuts, float* sums) {
@@ -88,7 +143,7 @@ void sums_below(const float* weights, std::size_t count, const float* cuts, floa
       for (std::size_t part = 0; part < kVectors; ++part) {
         const Floats weight = loaded(here + j + part * kFloats);
         for (std::size_t c = 0; c < kCuts; ++c) {
-          sum[c][part] += weight < end[c] ? weight : Floats{};
+          sum[c][part] = weight < end[c] ? sum[c][part] + weight : sum[c][part];
         }
       }
     }
@@ -103,13 +158,23 @@ void sums_below(const float* weights, std::size_t count, const float* cuts, floa
 }
 
 /// For machines that count the bits of one word at a time.
-inline Missing count_missing_by_word(const std::uint64_t* needed, const std::uint64_t* held,
-                                     const std::uint64_t* waiting, std::size_t words) {
-  int count = 0;
-  std::uint64_t waited_for = 0;
-  for (std::size_t word = 0; word < words; ++word) {
-    count += __builtin_popcountll(needed[word] & ~held[word]);
-    waited_for |= std::uint64_t{(needed[word] & waiting[word]) != 0} << word;
+inline void count_missing_by_word(const std::uint64_t* needed, std::size_t sets, std::size_t apart,
+                                  const std::uint64_t* held, std::size_t words,
+                                  std::uint32_t* missing) {
+  for (std::size_t set = 0; set < sets; ++set, needed += apart) {
+    int count = 0;
+    for (std::size_t word = 0; word < words; ++word) {
+      count += __builtin_popcountll(needed[word] & ~held[word]);
+    }
+    missing[set] = static_cast<std::uint32_t>(count);
   }
-  return {static_cast<std::uint32_t>(count), waited_for};
+}
+
+inline std::uint64_t common_words_by_word(const std::uint64_t* one, const std::uint64_t* other,
+                                          std::size_t words) {
+  std::uint64_t common = 0;
+  for (std::size_t word = 0; word < words; ++word) {
+    common |= std::uint64_t{(one[word] & other[word]) != 0} << word;
+  }
+  return common;
 }

@@ -325,11 +325,11 @@ std::uint64_t estimated_bytes(const ReplayPlan& plan, unsigned threads) {
   for (const auto& cell : plan.cells) counts += histogram_bytes(plan, cell);
   const std::uint64_t measured = counts * (workers * together + 1 + (by_layer ? open : 0)) +
                                  metrics * sizeof(Sums) * (open * per_layer + layers);
-  // Kept sets, scores and what regret remembers; rows as doubles, and scores where nothing has
-  // left.
+  // Kept sets, scores and what regret remembers: of each rule a bit a token and a delay. Rows as
+  // doubles, and scores where nothing has left.
   const JointCells joint = joint_cells(plan);
   std::uint64_t remembered =
-      (joint.lanes.size() + joint.single.size()) * (20 * n + (n * plan.needed.size() + 7) / 8);
+      (joint.lanes.size() + joint.single.size()) * (20 * n + (33 * n * plan.needed.size() + 7) / 8);
   remembered += joint.lanes.size() * sizeof(Contenders) + joint.stacks.size() * 16 * n;
   for (const auto& cell : plan.cells) remembered += cell.traits.history_bytes;
   remembered += std::min<std::uint64_t>(threads, cells) * (kTileRows + 2) * 8 * n;

@@ -1,7 +1,6 @@
 #include "simulator/row_views.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 
 #include "simulator/outputs.hpp"
@@ -60,13 +59,14 @@ void RowViews::look(const UnitPlan& unit, std::span<const std::span<const float>
   first_ = block.first;
   heads_ = unit.heads.size();
   const std::size_t rules = plan_.needed.size();
-  const std::size_t words = block.last / 64 + 1;  // of the longest row's bits
+  words_ = block.last / 64 + 1;
   views_.resize(block.size() * heads_);
   finders_.resize(heads_, NeededFinder(plan_.encoding));
   if (block.first == 0) {
     for (auto& finder : finders_) finder.start();
   }
-  needed_.resize(views_.size() * rules * words);
+  needed_.resize(views_.size() * rules * words_);
+  needed_sizes_.assign(views_.size() * rules, 0);
   for (std::size_t at = 0; at < views_.size(); ++at) {
     const auto i = block.first + static_cast<std::uint32_t>(at / heads_);
     if (!plan_.sampling.holds(i)) continue;
@@ -74,8 +74,7 @@ void RowViews::look(const UnitPlan& unit, std::span<const std::span<const float>
     RowView& view = views_[at];
     view.weights = slabs[head].subspan(RowLayout::offset(i) - RowLayout::offset(slab_first), i + 1);
     view.sum = sum_of_row(plan_, unit, head, i, view.weights);
-    view.needed.resize(rules);
-    view.needed_sizes.assign(rules, 0);
+    view.needed = needed_of({i, i + 1}, head);
     if (i < first_measured_) continue;
     if (plan_.values) {
       view.values = values[head];
@@ -84,14 +83,19 @@ void RowViews::look(const UnitPlan& unit, std::span<const std::span<const float>
     }
     if (rules > 0) finders_[head].look(view.weights, view.sum);
     for (std::size_t rule = 0; rule < rules; ++rule) {
-      const auto bits = std::span(needed_).subspan((at * rules + rule) * words, i / 64 + 1);
-      finders_[head].mark(plan_.needed[rule], bits);
-      view.needed[rule] = bits;
-      for (const auto word : bits) {
-        view.needed_sizes[rule] += static_cast<std::uint32_t>(std::popcount(word));
-      }
+      const std::size_t set = at * rules + rule;
+      const auto words = std::span(needed_).subspan(set * words_, i / 64 + 1);
+      needed_sizes_[set] = finders_[head].mark(plan_.needed[rule], words);
     }
   }
+}
+
+NeededRows RowViews::needed_of(RowRange rows, std::size_t head) const {
+  const std::size_t rules = plan_.needed.size();
+  const std::size_t first = ((rows.first - first_) * heads_ + head) * rules;
+  return {rows.first,
+          rows.size(),
+          {needed_.data() + first * words_, needed_sizes_.data() + first, rules, words_, heads_}};
 }
 
 }  // namespace kvreplay

@@ -8,6 +8,7 @@
 
 #include "simulator/factored_row.hpp"
 #include "simulator/needed.hpp"
+#include "simulator/needed_rows.hpp"
 #include "simulator/plan.hpp"
 #include "traces/trace.hpp"
 
@@ -24,9 +25,7 @@ struct RowView {
   double sum = 0;
   std::span<const float> values;  ///< [n][d]; empty unless the plan has values
   std::vector<double> output;     ///< what the query mixes from all of them: d, or empty
-  /// Per rule of the plan: the needed tokens as bits, and how many they are.
-  std::vector<std::span<const std::uint64_t>> needed;
-  std::vector<std::uint32_t> needed_sizes;
+  NeededRows needed;              ///< what it needs, by the plan's rules
 
   /// Writes the weights of `tokens` into `out` (as many values) and returns their sum. Throws
   /// InputError where factors give what is no probability.
@@ -53,15 +52,21 @@ class RowViews {
     if (!plan_.sampling.holds(i)) return {};
     return std::span(views_).subspan((i - first_) * heads_, heads_);
   }
+  /// What rows of the block need, of a unit's first head.
+  NeededRows needed(RowRange rows) const { return needed_of(rows, 0); }
 
  private:
+  NeededRows needed_of(RowRange rows, std::size_t head) const;
+
   const ReplayPlan& plan_;
   std::uint32_t first_measured_;  // no cell measures an earlier row
   std::uint32_t first_ = 0;
   std::size_t heads_ = 0;
-  std::vector<RowView> views_;  // by row, then head
-  std::vector<std::uint64_t> needed_;
-  std::vector<NeededFinder> finders_;  // by head
+  std::vector<RowView> views_;               // by row, then head
+  std::size_t words_ = 0;                    // of the longest row's set
+  std::vector<std::uint64_t> needed_;        // by row, head, rule
+  std::vector<std::uint32_t> needed_sizes_;  // the same
+  std::vector<NeededFinder> finders_;        // by head
 };
 
 }  // namespace kvreplay

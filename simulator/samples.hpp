@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 namespace kvreplay {
@@ -38,6 +39,18 @@ class Histogram {
     }
     if (key - first_ >= counts_.size()) reach(key);
     counts_[key - first_] += times;
+  }
+  /// Once each. Not where samples are counted exactly.
+  void add(std::span<const double> samples) {
+    for (const double sample : samples) {
+      const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(sample));
+      const std::uint32_t key = (bits + kHalf) >> kDroppedBits;
+      const bool zero = key < kLeastKey;
+      if (!zero && key - first_ >= counts_.size()) reach(key);
+      // No branch: which samples are 0 can hardly be foretold.
+      std::uint32_t* const count = zero ? &zeros_ : counts_.data() + (key - first_);
+      ++*count;
+    }
   }
   /// Not where samples are counted exactly.
   void add_zeros(std::uint64_t count) { zeros_ += static_cast<std::uint32_t>(count); }
@@ -98,6 +111,16 @@ class Samples {
     if (sample > sums_.max) sums_.max = sample;
     sums_.count += times;
     histogram_.add(static_cast<float>(sample), times);
+  }
+  /// Once each, in turn. Not where they are counted exactly.
+  void add(std::span<const double> samples) {
+    for (const double sample : samples) {
+      sums_.sum += sample;
+      sums_.min = sample < sums_.min ? sample : sums_.min;
+      sums_.max = sample > sums_.max ? sample : sums_.max;
+    }
+    sums_.count += samples.size();
+    histogram_.add(samples);
   }
   void add_zeros(std::uint64_t count) {
     if (count == 0) return;

@@ -190,43 +190,77 @@ TEST_CASE("every width reads no more than the row and computes what the others d
       CHECK(sums == widest);  // to the bit
       for (std::size_t c = 0; c < kCuts; ++c) {
         CHECK(sums[c] == Approx(below[c]).epsilon(1e-5));
-        const double exact = kernels.sum_below(weights.data(), n, cuts[c]);
-        CHECK(exact == first.sum_below(weights.data(), n, cuts[c]));
-        CHECK(exact == Approx(below[c]).epsilon(1e-13));
         std::vector<std::uint64_t> set((n + 63) / 64, ~std::uint64_t{0});
-        kernels.mark_at_least(weights.data(), n, cuts[c], set.data());
+        const auto marked = kernels.mark_at_least(weights.data(), n, cuts[c], set.data());
         for (std::size_t j = 0; j < 64 * set.size(); ++j) {
           REQUIRE(((set[j / 64] >> j % 64 & 1) != 0) == (j < n && weights[j] >= cuts[c]));
         }
+        CHECK(marked == std::count_if(weights.begin(), weights.end(),
+                                      [&](float weight) { return weight >= cuts[c]; }));
+        for (std::size_t higher = c; higher < kCuts; ++higher) {
+          std::vector<float> between;
+          std::copy_if(weights.begin(), weights.end(), std::back_inserter(between),
+                       [&](float weight) { return weight >= cuts[c] && weight < cuts[higher]; });
+          std::vector<float> copied(n + kMoreRoom);
+          std::vector<float> others(n + kMoreRoom);
+          const Between some =
+              kernels.collect(weights.data(), n, cuts[c], cuts[higher], copied.data());
+          REQUIRE(some.count == between.size());
+          CHECK(std::equal(between.begin(), between.end(), copied.begin()));
+          CHECK(some.below == Approx(below[c]).epsilon(1e-13));
+          CHECK(some.below ==  // to the bit
+                first.collect(weights.data(), n, cuts[c], cuts[higher], others.data()).below);
+        }
+      }
+      std::vector<float> whole(weights);
+      whole.resize((n + 7) / 8 * 8);
+      std::vector<double> up_to(whole.size());
+      std::vector<double> widest_up_to(whole.size());
+      kernels.sums_up_to(whole.data(), whole.size(), up_to.data());
+      first.sums_up_to(whole.data(), whole.size(), widest_up_to.data());
+      CHECK(up_to == widest_up_to);
+      for (std::size_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (const float weight : weights) sum += weight <= weights[j] ? weight : 0;
+        REQUIRE(up_to[j] == sum);  // in the same order
+      }
+      std::array<float, kClasses> sorted = largest;
+      std::sort(sorted.begin(), sorted.end(), std::greater<>());
+      for (std::uint32_t nth = 1; nth <= kClasses; ++nth) {
+        REQUIRE(kernels.nth_of_classes(largest.data(), nth) == sorted[nth - 1]);
       }
     }
   }
 }
 
-TEST_CASE("every width counts what is missing and finds what was waited for") {
+TEST_CASE("every width counts what is missing and finds what sets have in common") {
+  constexpr std::size_t kSets = 3;
   std::mt19937_64 random(83);
   for (std::size_t words = 0; words <= kMostWords; ++words) {
-    std::vector<std::uint64_t> needed(words);
+    const std::size_t apart = words + words % 3;
+    std::vector<std::uint64_t> needed(kSets * apart);
     std::vector<std::uint64_t> held(words);
     std::vector<std::uint64_t> waiting(words);
-    std::uint32_t missing = 0;
-    std::uint64_t waited_for = 0;
+    std::array<std::uint32_t, kSets> missing{};
+    std::uint64_t common = 0;
+    for (auto& word : needed) word = random() & random();
     for (std::size_t word = 0; word < words; ++word) {
-      needed[word] = random() & random();
       held[word] = random() | random();
       waiting[word] = random() & random() & random() & random() & random() & random();
       for (int bit = 0; bit < 64; ++bit) {
         const auto has = [bit](std::uint64_t set) { return (set >> bit & 1) != 0; };
-        if (has(needed[word]) && !has(held[word])) ++missing;
-        if (has(needed[word]) && has(waiting[word])) waited_for |= std::uint64_t{1} << word;
+        for (std::size_t set = 0; set < kSets; ++set) {
+          if (has(needed[set * apart + word]) && !has(held[word])) ++missing[set];
+        }
+        if (has(needed[word]) && has(waiting[word])) common |= std::uint64_t{1} << word;
       }
     }
     for (const Kernels* width : available_kernels()) {
       INFO(width->name << ", " << words << " words");
-      const auto found =
-          width->needed.count_missing(needed.data(), held.data(), waiting.data(), words);
-      REQUIRE(found.tokens == missing);
-      REQUIRE(found.waited_for == waited_for);
+      std::array<std::uint32_t, kSets> found{};
+      width->needed.count_missing(needed.data(), kSets, apart, held.data(), words, found.data());
+      REQUIRE(found == missing);
+      REQUIRE(width->needed.common_words(needed.data(), waiting.data(), words) == common);
     }
   }
 }
