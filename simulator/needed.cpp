@@ -126,14 +126,14 @@ std::vector<NeededRule> parse_needed(std::string_view text) {
 void NeededFinder::look(std::span<const float> row, double sum) {
   row_ = row;
   sum_ = sum;
-  kernels_->largest_of_classes(row.data(), row.size(), largest_.data());
+  largest_ = kernels_->largest_of_classes(row.data(), row.size(), by_class_.data());
 }
 
 std::uint32_t NeededFinder::mark(const NeededRule& rule, std::span<std::uint64_t> words) {
   std::fill(words.begin() + static_cast<std::ptrdiff_t>(row_.size() / kWord), words.end(), 0);
   switch (rule.kind) {
     case NeededRule::Kind::threshold: {
-      const double cut = rule.fraction * largest();
+      const double cut = rule.fraction * largest_;
       // The smallest float that is not below the cut, so that the comparison is exact in float.
       const auto least = static_cast<float>(cut);
       return mark_at_least(least < cut ? above(least) : least, words);
@@ -179,7 +179,7 @@ std::uint32_t NeededFinder::mark_top(std::uint32_t count, std::span<std::uint64_
   if (count >= row_.size()) return mark_at_least(0, words);
   // So many classes hold a weight as large as the least of them, so that no smaller one is needed.
   float least = count > kClasses ? selection_.kth_largest(row_, count)
-                                 : kernels_->nth_of_classes(largest_.data(), count);
+                                 : kernels_->nth_of_classes(by_class_.data(), count);
   std::uint32_t marked = mark_at_least(least, words);
   if (marked > count && marked <= kClasses) {
     std::array<float, kClasses> some{};
@@ -224,7 +224,7 @@ std::optional<NeededFinder::Smallest> NeededFinder::smallest_of_mass(double spar
       spare * static_cast<double>(row_.size() + kWord) * std::numeric_limits<double>::epsilon();
   // All weights below the lower one together are less than what is spare.
   Bracket cuts{static_cast<float>(0.99 * spare / static_cast<double>(row_.size())),
-               above(largest())};
+               above(largest_)};
   double smaller = 0;  // the sum of all weights that are below some cut
   narrow(row_, spare, last, kSome, kPasses, cuts);
   auto near = collect(row_, cuts, some_, smaller);

@@ -69,7 +69,6 @@ class NeededFinder {
     float high;
   };
 
-  float largest() const { return kernels_->nth_of_classes(largest_.data(), 1); }
   /// All weights that are at least `least`; how many.
   std::uint32_t mark_at_least(float least, std::span<std::uint64_t> words) const;
   /// From a set of all weights that are at least the smallest.
@@ -95,7 +94,8 @@ class NeededFinder {
   const NeededKernels* kernels_;
   std::span<const float> row_;
   double sum_ = 0;
-  std::array<float, kClasses> largest_{};            // of the row
+  float largest_ = 0;                                // of the row
+  std::array<float, kClasses> by_class_{};           // the same of each class
   std::vector<std::pair<double, float>> crossings_;  // by fraction: the last row's smallest needed
   Selection<float> selection_;
   std::vector<float> some_;  // scratch

@@ -21,8 +21,8 @@ struct Between {
 /// Weights are those of one row: not negative, no NaN. Of sets token j is bit j % 64 of word
 /// j / 64; all words that hold a bit of the row's tokens are read or written.
 struct NeededKernels {
-  /// The largest weight of each class of tokens, token j being of class j mod kClasses.
-  void (*largest_of_classes)(const float* weights, std::size_t count, float* largest);
+  /// The largest weight of each class of tokens, token j being of class j mod kClasses, and of all.
+  float (*largest_of_classes)(const float* weights, std::size_t count, float* largest);
 
   /// The n-th largest of kClasses numbers, n being 1 to kClasses.
   float (*nth_of_classes)(const float* numbers, std::uint32_t n);

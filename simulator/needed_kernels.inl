@@ -21,7 +21,34 @@ inline Floats all_floats(float number) {
   return number - Floats{};
 }
 
-void largest_of_classes(const float* weights, std::size_t count, float* largest) {
+/// Each float `by` places down, the first ones last.
+template <int by>
+Floats turned_floats(Floats v) {
+  constexpr int last = kFloats - 1;
+  if constexpr (kFloats == 16) {
+    return __builtin_shufflevector(v, v, by, by + 1, by + 2, by + 3, by + 4, by + 5, by + 6, by + 7,
+                                   (by + 8) & last, (by + 9) & last, (by + 10) & last,
+                                   (by + 11) & last, (by + 12) & last, (by + 13) & last,
+                                   (by + 14) & last, (by + 15) & last);
+  } else if constexpr (kFloats == 8) {
+    return __builtin_shufflevector(v, v, by, by + 1, by + 2, by + 3, (by + 4) & last,
+                                   (by + 5) & last, (by + 6) & last, (by + 7) & last);
+  } else {
+    return __builtin_shufflevector(v, v, by & last, (by + 1) & last, (by + 2) & last,
+                                   (by + 3) & last);
+  }
+}
+
+/// All floats folded into one.
+template <class Fold>
+float folded(Floats v, Fold fold) {
+  if constexpr (kFloats >= 16) v = fold(v, turned_floats<8>(v));
+  if constexpr (kFloats >= 8) v = fold(v, turned_floats<4>(v));
+  v = fold(v, turned_floats<2>(v));
+  return fold(v, turned_floats<1>(v))[0];
+}
+
+float largest_of_classes(const float* weights, std::size_t count, float* largest) {
   constexpr std::size_t kVectors = 64 / kFloats;
   Floats most[kVectors] = {};
   for_each_word(weights, count, [&most](std::size_t /*word*/, const float* here) {
@@ -30,11 +57,14 @@ void largest_of_classes(const float* weights, std::size_t count, float* largest)
       most[at] = most[at] < other ? other : most[at];
     }
   });
+  Floats all = {};
   for (std::size_t at = 0; at < kVectors / 2; ++at) {
     const Floats other = most[at + kVectors / 2];
     const Floats larger = most[at] < other ? other : most[at];
     for (std::size_t j = 0; j < kFloats; ++j) largest[at * kFloats + j] = larger[j];
+    all = all < larger ? larger : all;
   }
+  return folded(all, [](Floats one, Floats other) { return one < other ? other : one; });
 }
 
 float nth_of_classes(const float* numbers, std::uint32_t n) {
@@ -53,9 +83,7 @@ float nth_of_classes(const float* numbers, std::uint32_t n) {
     const Floats here = larger[at] < static_cast<int>(n) ? some[at] : never;
     least = here < least ? here : least;
   }
-  float nth = least[0];
-  for (std::size_t j = 1; j < kFloats; ++j) nth = least[j] < nth ? least[j] : nth;
-  return nth;
+  return folded(least, [](Floats one, Floats other) { return other < one ? other : one; });
 }
 
 std::uint32_t mark_at_least(const float* weights, std::size_t count, float least,

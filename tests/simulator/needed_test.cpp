@@ -183,8 +183,9 @@ TEST_CASE("every width reads no more than the row and computes what the others d
       INFO(width->name << ", " << n << " tokens");
       const NeededKernels& kernels = width->needed;
       std::array<float, kClasses> found{};
-      kernels.largest_of_classes(weights.data(), n, found.data());
+      const float most = kernels.largest_of_classes(weights.data(), n, found.data());
       CHECK(found == largest);
+      CHECK(most == *std::max_element(weights.begin(), weights.end()));
       std::array<float, kCuts> sums{};
       kernels.sums_below(weights.data(), n, cuts.data(), sums.data());
       CHECK(sums == widest);  // to the bit
