@@ -12,6 +12,7 @@ void Histogram::reach(std::uint32_t key) {
   const std::uint32_t first = std::min(first_, low);
   const std::uint32_t end =
       std::max(first_ + static_cast<std::uint32_t>(counts_.size()), low + kGrain);
+  if (first == first_ && end - first == counts_.size()) return;
   // Exactly as large as needed: a replay holds very many of these.
   std::vector<std::uint32_t> counts(end - first, 0);
   std::copy(counts_.begin(), counts_.end(), counts.begin() + (first_ - first));
