@@ -26,6 +26,7 @@
 #include "simulator/contenders.hpp"
 #include "simulator/kept_set.hpp"
 #include "simulator/kernels.hpp"
+#include "simulator/needed_rows.hpp"
 #include "simulator/plan.hpp"
 #include "simulator/row_views.hpp"
 

@@ -10,6 +10,7 @@
 #include "simulator/kept_set.hpp"
 #include "simulator/kernels.hpp"
 #include "simulator/metrics.hpp"
+#include "simulator/needed_rows.hpp"
 #include "simulator/plan.hpp"
 #include "simulator/regret.hpp"
 #include "simulator/row_views.hpp"
@@ -58,8 +59,9 @@ class CellSamples {
   void add_whole_row(const RowView& row);
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
   /// What add_row() adds of needed sets, of up to kTileRows rows. `any`: as one row, all that these
-  /// need. `held`: the set behind them, and maybe later tokens. `left`: what left behind each row,
-  /// or kNone; nothing where evicted() is told.
+  /// need. `left`: what left behind each row, or kNone, and `held` what was left behind the last
+  /// one, and maybe later tokens. Or, where evicted() is told what leaves, `left` is empty and
+  /// `held` what the row sees.
   void add_misses(const NeededRows& needed, const NeededRows& any, const TokenBits& held,
                   std::span<const std::uint32_t> left);
   /// What add_whole_row() adds of needed sets.
@@ -75,7 +77,7 @@ class CellSamples {
   void evicted(std::uint32_t i, std::uint32_t token) { regret_.evicted(i, token); }
   /// Of a step that counts.
   void add_counted(std::size_t metric, double sample) { samples_[metric].add(sample); }
-  /// After the last step: what was never needed again is known now.
+  /// After the last step: counts regrets and delays, as what was never needed again is known now.
   void finish();
 
   const Metrics& metrics() const { return metrics_; }

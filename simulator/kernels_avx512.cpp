@@ -48,32 +48,35 @@ __m512i looked_up_counts(__m512i words) {
       _mm512_shuffle_epi8(counts, _mm512_and_si512(_mm512_srli_epi64(words, 4), half));
   return _mm512_sad_epu8(_mm512_add_epi8(low, high), _mm512_setzero_si512());
 }
-void count_missing(const std::uint64_t* needed, std::size_t sets, std::size_t apart,
-                   const std::uint64_t* held, std::size_t words, std::uint32_t* missing) {
+/// The body of count_missing() by `counts`, the bits in each of eight words.
+template <class Counts>
+[[gnu::always_inline]] inline void count_missing_by(const std::uint64_t* needed, std::size_t sets,
+                                                    std::size_t apart, const std::uint64_t* held,
+                                                    std::size_t words, std::uint32_t* missing,
+                                                    Counts counts) {
   for (std::size_t set = 0; set < sets; ++set, needed += apart) {
     __m512i count = _mm512_setzero_si512();
     for (std::size_t word = 0; word < words; word += 8) {
       const __m512i lacks =
           _mm512_andnot_si512(eight_words(held, word, words), eight_words(needed, word, words));
-      count = _mm512_add_epi64(count, looked_up_counts(lacks));
+      count = _mm512_add_epi64(count, counts(lacks));
     }
     missing[set] = static_cast<std::uint32_t>(_mm512_reduce_add_epi64(count));
   }
+}
+void count_missing(const std::uint64_t* needed, std::size_t sets, std::size_t apart,
+                   const std::uint64_t* held, std::size_t words, std::uint32_t* missing) {
+  count_missing_by(needed, sets, apart, held, words, missing, &looked_up_counts);
+}
+[[gnu::target("avx512vpopcntdq")]] __m512i counts_at_once(__m512i words) {
+  return _mm512_popcnt_epi64(words);
 }
 [[gnu::target("avx512vpopcntdq")]] void count_missing_at_once(const std::uint64_t* needed,
                                                               std::size_t sets, std::size_t apart,
                                                               const std::uint64_t* held,
                                                               std::size_t words,
                                                               std::uint32_t* missing) {
-  for (std::size_t set = 0; set < sets; ++set, needed += apart) {
-    __m512i count = _mm512_setzero_si512();
-    for (std::size_t word = 0; word < words; word += 8) {
-      const __m512i lacks =
-          _mm512_andnot_si512(eight_words(held, word, words), eight_words(needed, word, words));
-      count = _mm512_add_epi64(count, _mm512_popcnt_epi64(lacks));
-    }
-    missing[set] = static_cast<std::uint32_t>(_mm512_reduce_add_epi64(count));
-  }
+  count_missing_by(needed, sets, apart, held, words, missing, &counts_at_once);
 }
 std::uint64_t common_words(const std::uint64_t* one, const std::uint64_t* other,
                            std::size_t words) {
@@ -89,13 +92,19 @@ std::uint64_t common_words(const std::uint64_t* one, const std::uint64_t* other,
 
 }  // namespace
 
-const Kernels avx512_kernels = {{&load_row, &add_changed, &add_rows, &add_and_find, &find_lowest},
-                                {&largest_of_classes, &nth_of_classes, &mark_at_least, &collect,
-                                 &sums_below, &sums_up_to, &count_missing, &common_words},
-                                "AVX-512"};
+namespace {
+constexpr LaneKernels kLanes = {&load_row, &add_changed, &add_rows, &add_and_find, &find_lowest};
+}
 
-const Kernels avx512_popcount_kernels = {
-    avx512_kernels.lanes,
+// Constants: nothing of this file may run on a machine that lacks these vectors.
+constinit const Kernels avx512_kernels = {
+    kLanes,
+    {&largest_of_classes, &nth_of_classes, &mark_at_least, &collect, &sums_below, &sums_up_to,
+     &count_missing, &common_words},
+    "AVX-512"};
+
+constinit const Kernels avx512_popcount_kernels = {
+    kLanes,
     {&largest_of_classes, &nth_of_classes, &mark_at_least, &collect, &sums_below, &sums_up_to,
      &count_missing_at_once, &common_words},
     "AVX-512 that counts bits"};

@@ -32,7 +32,7 @@ float* pressed(Floats numbers, std::uint32_t bits, float* to) {
 
 }  // namespace
 
-const Kernels portable_kernels = {
+constinit const Kernels portable_kernels = {
     {&load_row, &add_changed, &add_rows, &add_and_find, &find_lowest},
     {&largest_of_classes, &nth_of_classes, &mark_at_least, &collect, &sums_below, &sums_up_to,
      &count_missing_by_word, &common_words_by_word},

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "simulator/lane_kernels.hpp"
 #include "traces/encoding.hpp"
 #include "traces/quoted.hpp"
 
@@ -156,11 +157,11 @@ void NeededFinder::leave_out(const Smallest& smallest, std::span<std::uint64_t> 
   if (smallest.left_out == 0) return;
   larger_.resize(words.size());
   mark_at_least(above(smallest.weight), larger_);
-  std::uint32_t left = smallest.left_out;
-  for (std::size_t word = 0; word < words.size() && left > 0; ++word) {
-    for (auto equal = words[word] & ~larger_[word]; equal != 0 && left > 0; equal &= equal - 1) {
+  std::uint32_t to_go = smallest.left_out;
+  for (std::size_t word = 0; word < words.size() && to_go > 0; ++word) {
+    for (auto equal = words[word] & ~larger_[word]; equal != 0 && to_go > 0; equal &= equal - 1) {
       words[word] &= ~(equal & -equal);
-      --left;
+      --to_go;
     }
   }
 }
@@ -168,7 +169,7 @@ void NeededFinder::leave_out(const Smallest& smallest, std::span<std::uint64_t> 
 std::span<const float> NeededFinder::collect(std::span<const float> weights, Bracket cuts,
                                              std::vector<float>& to, double& below) const {
   to.resize(weights.size() + kMoreRoom);
-  const Between between =
+  const Collected between =
       kernels_->collect(weights.data(), weights.size(), cuts.low, cuts.high, to.data());
   std::fill_n(to.begin() + static_cast<std::ptrdiff_t>(between.count), kMoreRoom, 0.0F);
   below += between.below;
@@ -260,7 +261,7 @@ NeededFinder::Smallest NeededFinder::smallest_from_below(double spare) {
   for (std::size_t at = 0; at < some_.size(); ++at) {
     if (some_[at] != smallest.weight) smallest = {some_[at], 0};
     sum += some_[at];
-    if (sum > spare) break;
+    if (sum > spare || at + 1 == some_.size()) break;  // something is needed, however little
     ++smallest.left_out;
   }
   return smallest;

@@ -71,7 +71,7 @@ class NeededFinder {
 
   /// All weights that are at least `least`; how many.
   std::uint32_t mark_at_least(float least, std::span<std::uint64_t> words) const;
-  /// From a set of all weights that are at least the smallest.
+  /// Takes those that are left out from a set of all weights that are at least the smallest.
   void leave_out(const Smallest& smallest, std::span<std::uint64_t> words);
   std::uint32_t mark_top(std::uint32_t count, std::span<std::uint64_t> words);
   std::uint32_t mark_mass(double fraction, std::span<std::uint64_t> words);
@@ -98,7 +98,8 @@ class NeededFinder {
   std::array<float, kClasses> by_class_{};           // the same of each class
   std::vector<std::pair<double, float>> crossings_;  // by fraction: the last row's smallest needed
   Selection<float> selection_;
-  std::vector<float> some_;  // scratch
+  // Scratch:
+  std::vector<float> some_;
   std::vector<float> few_;
   std::vector<double> sums_;
   std::vector<std::uint64_t> larger_;

@@ -10,12 +10,12 @@ constexpr std::uint32_t kCuts = 4;  ///< that the weights of a row are compared 
 
 constexpr std::uint32_t kClasses = 32;
 constexpr std::size_t kMoreRoom = 64;   ///< behind weights that are copied
-constexpr std::size_t kMostWords = 64;  ///< of sets that are compared at once
+constexpr std::size_t kMostWords = 64;  ///< of sets of which common words are found
 
-/// What a row has below a cut and between it and another one.
-struct Between {
-  std::size_t count = 0;
-  double below = 0;  ///< the sum of the weights that are below both
+/// Of the weights that collect() copied, and of those below them.
+struct Collected {
+  std::size_t count = 0;  ///< copied
+  double below = 0;       ///< the sum of those that are below the lower cut
 };
 
 /// Weights are those of one row: not negative, no NaN. Of sets token j is bit j % 64 of word
@@ -33,14 +33,14 @@ struct NeededKernels {
 
   /// Copies the weights that are at least `low` and below `high`, in turn; behind the last one as
   /// many as kMoreRoom are overwritten. Adds up those below `low`.
-  Between (*collect)(const float* weights, std::size_t count, float low, float high,
-                     float* between);
+  Collected (*collect)(const float* weights, std::size_t count, float low, float high,
+                       float* between);
 
   /// sums[c] is the sum of the weights that are below cuts[c], as floats are added.
   void (*sums_below)(const float* weights, std::size_t count, const float* cuts, float* sums);
 
   /// sums[i] is the sum of those weights that are no larger than weight i; `count` is a multiple of
-  /// 8.
+  /// kGroup (simulator/lane_kernels.hpp).
   void (*sums_up_to)(const float* weights, std::size_t count, double* sums);
 
   /// missing[s] is how many tokens of set s are not held, each set being of so many words, which

@@ -2,7 +2,7 @@
 //   Floats          2 * kWidth floats
 //   loaded          of them, from anywhere
 //   where_at_least  in which elements one is at least another, as bits
-//   pressed         copies those elements whose bits are set, one behind the other
+//   pressed         copies those elements whose bits are set, one behind the other; their end
 
 constexpr std::size_t kFloats = 2 * kWidth;
 
@@ -114,7 +114,7 @@ Number total_of(Number* lanes) {
   return lanes[0];
 }
 
-Between collect(const float* weights, std::size_t count, float low, float high, float* between) {
+Collected collect(const float* weights, std::size_t count, float low, float high, float* between) {
   constexpr std::size_t kVectors = kSumLanes / kWidth;
   const Floats from = all_floats(low);
   const Floats to = all_floats(high);
@@ -143,8 +143,8 @@ Between collect(const float* weights, std::size_t count, float low, float high, 
 }
 
 void sums_up_to(const float* weights, std::size_t count, double* sums) {
-  constexpr std::size_t kVectors = 8 / kWidth;
-  for (std::size_t i = 0; i < count; i += 8) {
+  constexpr std::size_t kVectors = kGroup / kWidth;
+  for (std::size_t i = 0; i < count; i += kGroup) {
     Vector some[kVectors];
     Vector sum[kVectors] = {};
     for (std::size_t at = 0; at < kVectors; ++at) some[at] = widened(weights + i + at * kWidth);

@@ -36,7 +36,8 @@ class NeededRows {
   }
   std::size_t words_apart() const { return place_.words; }  ///< from a row's set to its next one
 
-  /// Bit r: row r needs the token; nothing for rows that end before the token's word.
+  /// Bit r: row r needs the token. Means nothing for rows that end before the token's word or are
+  /// not measured.
   std::uint64_t rows_that_need(std::uint32_t token, std::size_t rule) const {
     std::uint64_t rows = 0;
     const std::uint64_t* word = place_.sets + rule * place_.words + token / 64;

@@ -70,12 +70,9 @@ bool Worths::add(std::span<const float> row, double sum, std::span<const float> 
   }
   needed_.resize(row.size() / 64 + 1);
   finder_.look(row, sum);
-  finder_.mark(objective_.rule, needed_);
-  std::size_t count = 0;
-  for (const auto word : needed_) count += static_cast<std::size_t>(std::popcount(word));
+  const std::uint32_t count = finder_.mark(objective_.rule, needed_);
   if (count == 0) return objective_.kind == Objective::Kind::misses;
-  const double worth =
-      objective_.kind == Objective::Kind::misses ? 1 : 1 / static_cast<double>(count);
+  const double worth = objective_.kind == Objective::Kind::misses ? 1 : 1.0 / count;
   for (std::size_t word = 0; word < needed_.size(); ++word) {
     for (auto bits = needed_[word]; bits != 0; bits &= bits - 1) {
       worths[word * 64 + static_cast<std::size_t>(std::countr_zero(bits))] += worth;

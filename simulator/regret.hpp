@@ -22,7 +22,10 @@ class Regret {
     waiting_.resize(rules);
     for (auto& waiting : waiting_) waiting.clear(tokens);
     delays_.resize(rules);
-    for (auto& delays : delays_) delays.clear();
+    for (auto& delays : delays_) {
+      delays.clear();
+      delays.reserve(tokens);
+    }
     evictions_ = 0;
   }
 
@@ -52,6 +55,7 @@ class Regret {
         words &= words - last;
         waiting.reset(token);
         const std::uint32_t left = evicted_at_[token];
+        // No row from here on ends before the token's word or is not measured.
         const std::uint32_t from = std::max(left + (behind ? 1 : 0), rows.first());
         const std::uint64_t since = rows.rows_that_need(token, rule) >> (from - rows.first());
         if (since == 0) {

@@ -42,15 +42,35 @@ void check_equal(const std::vector<Step>& together, const std::vector<Step>& alo
   }
 }
 
+void check_equal(const Samples& together, const Samples& alone) {
+  const Summary found = together.summary();
+  const Summary expected = alone.summary();
+  REQUIRE(found.count == expected.count);
+  REQUIRE(found.mean == Approx(expected.mean).epsilon(0).margin(1e-12));
+  REQUIRE(found.max == Approx(expected.max).epsilon(0).margin(1e-12));
+  // A rounding may move a sample to the next bin, of which there are 256 an octave.
+  for (const auto quantile : {&Summary::p50, &Summary::p95, &Summary::p99}) {
+    REQUIRE(found.*quantile == Approx(expected.*quantile).epsilon(0.005).margin(2e-6));
+  }
+}
+
 void compare_with_cells(const RowSource& rows, const ReplayRequest& request,
                         std::uint32_t rows_at_once = 20) {
   const auto plan = plan_replay(rows.info(), "t", request);
   for (const auto& cell : plan.cells) REQUIRE(BudgetLanes::serve(plan, cell));
   const auto steps = lane_steps(rows, plan, 0, available_kernels().front()->lanes, rows_at_once);
+  // Where nobody looks, a tile's rows are measured together.
+  const auto samples = lane_samples(rows, plan, rows_at_once);
   for (std::size_t cell = 0; cell < plan.cells.size(); ++cell) {
     INFO(full_name(plan.cells[cell])
          << " at " << plan.cells[cell].budget.budget.tokens << " of " << plan.tokens);
-    check_equal(steps[cell], all_steps(rows, plan, cell));
+    std::vector<Samples> expected;
+    check_equal(steps[cell], all_steps(rows, plan, cell, 0, &expected));
+    REQUIRE(samples[cell].size() == expected.size());
+    for (std::size_t metric = 0; metric < expected.size(); ++metric) {
+      INFO("metric " << metric << " in all");
+      check_equal(samples[cell][metric], expected[metric]);
+    }
   }
 }
 

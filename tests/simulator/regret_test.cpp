@@ -197,4 +197,49 @@ TEST_CASE("regret of ranked tokens and of a prompt that is cut down") {
 }
 
 }  // namespace
+TEST_CASE("several rows at once regret a token at the first that needs it since it left") {
+  constexpr std::uint32_t kTokens = 5000;  // more words than are compared at once
+  constexpr std::uint32_t kFirst = 4900;
+  constexpr std::size_t kRows = 8;
+  constexpr std::size_t kWords = kTokens / 64 + 1;
+  std::vector<std::uint64_t> sets(kRows * kWords, 0);
+  std::vector<std::uint64_t> any(kWords, 0);
+  const std::vector<std::uint32_t> sizes(kRows, 1);
+  const auto need = [&](std::size_t row, std::uint32_t token) {
+    sets[row * kWords + token / 64] |= std::uint64_t{1} << token % 64;
+    any[token / 64] |= std::uint64_t{1} << token % 64;
+  };
+  const NeededRows rows(kFirst, kRows, {sets.data(), sizes.data(), 1, kWords});
+  const NeededKernels& kernels = available_kernels().front()->needed;
+  Regret regret;
+  regret.start(kTokens, 1);
+  const auto delays = [&](bool behind) {
+    const std::size_t before = regret.delays(0).size();
+    regret.look(0, rows, any, behind, kernels);
+    std::vector<std::uint32_t> found(regret.delays(0).begin() + before, regret.delays(0).end());
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  regret.evicted(100, 3);          // needed by rows 2 and 5
+  regret.evicted(200, 4880);       // by row 0; in the last words
+  regret.evicted(kFirst + 4, 64);  // by rows 4 and 6
+  regret.evicted(kFirst + 5, 65);  // by row 5 alone
+  regret.evicted(kFirst + 7, 66);  // by row 1 alone
+  regret.evicted(300, 70);         // by none
+  need(2, 3);
+  need(5, 3);
+  need(0, 4880);
+  need(4, 64);
+  need(6, 64);
+  need(5, 65);
+  need(1, 66);
+  CHECK(delays(true) == std::vector<std::uint32_t>{2, kFirst - 200, kFirst + 2 - 100});
+  CHECK(delays(true).empty());
+  // What leaves before the row attends lacks there already; tokens 65 and 66 have waited on.
+  CHECK(delays(false) == std::vector<std::uint32_t>{0});
+  CHECK(delays(false).empty());
+  need(7, 66);
+  CHECK(delays(false) == std::vector<std::uint32_t>{0});
+}
+
 }  // namespace kvreplay::testing

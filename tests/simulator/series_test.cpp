@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "random_rows.hpp"
-#include "run_program.hpp"
 #include "simulator/replay.hpp"
 #include "stepper.hpp"
 

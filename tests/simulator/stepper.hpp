@@ -58,9 +58,10 @@ class StepSamples {
   std::vector<std::uint64_t> counts_;
 };
 
-/// All steps of the plan's cell `cell` on its unit `unit`.
+/// All steps of the plan's cell `cell` on its unit `unit`, and in `all` what it measured in all.
 inline std::vector<Step> all_steps(const RowSource& source, const ReplayPlan& plan,
-                                   std::size_t cell = 0, std::size_t unit = 0) {
+                                   std::size_t cell = 0, std::size_t unit = 0,
+                                   std::vector<Samples>* all = nullptr) {
   const UnitPlan& heads = plan.units.at(unit);
   std::vector<std::vector<float>> scratch(heads.heads.size());
   std::vector<std::span<const float>> slabs;
@@ -91,6 +92,8 @@ inline std::vector<Step> all_steps(const RowSource& source, const ReplayPlan& pl
                      {stepped.kept().begin(), stepped.kept().end()},
                      samples.next(stepped.samples())});
   }
+  stepped.finish();
+  if (all != nullptr) all->assign(stepped.samples().begin(), stepped.samples().end());
   return steps;
 }
 
@@ -136,6 +139,32 @@ inline std::vector<std::vector<Step>> lane_steps(
     lanes.step(rows, views, after);
   }
   return steps;
+}
+
+/// What all cells of the plan, as lanes that nobody looks at between, measure in all on unit 0.
+inline std::vector<std::vector<Samples>> lane_samples(const RowSource& source,
+                                                      const ReplayPlan& plan,
+                                                      std::uint32_t rows_at_once) {
+  std::vector<std::size_t> cells(plan.cells.size());
+  for (std::size_t cell = 0; cell < cells.size(); ++cell) cells[cell] = cell;
+  BudgetLanes lanes(plan, cells);
+  RowViews views(plan);
+  std::vector<float> scratch;
+  const std::vector<std::span<const float>> slab = {
+      source.rows(plan.units.at(0).heads.at(0), {0, plan.tokens}, scratch)};
+  lanes.start();
+  for (std::uint32_t first = 0; first < plan.tokens; first += rows_at_once) {
+    const RowRange rows{first, std::min(first + rows_at_once, plan.tokens)};
+    views.look(plan.units[0], slab, 0, rows);
+    lanes.step(rows, views);
+  }
+  lanes.finish();
+  std::vector<std::vector<Samples>> samples;
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    const auto of_lane = lanes.samples(lane).samples();
+    samples.emplace_back(of_lane.begin(), of_lane.end());
+  }
+  return samples;
 }
 
 }  // namespace kvreplay::testing
