@@ -39,13 +39,20 @@ inline const double* in_register(const double* address) {
 /// Each element `by` places down, the first ones last.
 template <int by, class Numbers>
 Numbers turned(Numbers v) {
-  if constexpr (kWidth == 8) {
-    return __builtin_shufflevector(v, v, by, by + 1, by + 2, by + 3, (by + 4) & 7, (by + 5) & 7,
-                                   (by + 6) & 7, (by + 7) & 7);
-  } else if constexpr (kWidth == 4) {
-    return __builtin_shufflevector(v, v, by & 3, (by + 1) & 3, (by + 2) & 3, (by + 3) & 3);
+  constexpr int last = sizeof v / sizeof v[0] - 1;
+  if constexpr (last == 15) {
+    return __builtin_shufflevector(v, v, by, by + 1, by + 2, by + 3, by + 4, by + 5, by + 6, by + 7,
+                                   (by + 8) & last, (by + 9) & last, (by + 10) & last,
+                                   (by + 11) & last, (by + 12) & last, (by + 13) & last,
+                                   (by + 14) & last, (by + 15) & last);
+  } else if constexpr (last == 7) {
+    return __builtin_shufflevector(v, v, by, by + 1, by + 2, by + 3, (by + 4) & last,
+                                   (by + 5) & last, (by + 6) & last, (by + 7) & last);
+  } else if constexpr (last == 3) {
+    return __builtin_shufflevector(v, v, by & last, (by + 1) & last, (by + 2) & last,
+                                   (by + 3) & last);
   } else {
-    return __builtin_shufflevector(v, v, by & 1, (by + 1) & 1);
+    return __builtin_shufflevector(v, v, by & last, (by + 1) & last);
   }
 }
 

@@ -21,31 +21,13 @@ inline Floats all_floats(float number) {
   return number - Floats{};
 }
 
-/// Each float `by` places down, the first ones last.
-template <int by>
-Floats turned_floats(Floats v) {
-  constexpr int last = kFloats - 1;
-  if constexpr (kFloats == 16) {
-    return __builtin_shufflevector(v, v, by, by + 1, by + 2, by + 3, by + 4, by + 5, by + 6, by + 7,
-                                   (by + 8) & last, (by + 9) & last, (by + 10) & last,
-                                   (by + 11) & last, (by + 12) & last, (by + 13) & last,
-                                   (by + 14) & last, (by + 15) & last);
-  } else if constexpr (kFloats == 8) {
-    return __builtin_shufflevector(v, v, by, by + 1, by + 2, by + 3, (by + 4) & last,
-                                   (by + 5) & last, (by + 6) & last, (by + 7) & last);
-  } else {
-    return __builtin_shufflevector(v, v, by & last, (by + 1) & last, (by + 2) & last,
-                                   (by + 3) & last);
-  }
-}
-
 /// All floats folded into one.
 template <class Fold>
 float folded(Floats v, Fold fold) {
-  if constexpr (kFloats >= 16) v = fold(v, turned_floats<8>(v));
-  if constexpr (kFloats >= 8) v = fold(v, turned_floats<4>(v));
-  v = fold(v, turned_floats<2>(v));
-  return fold(v, turned_floats<1>(v))[0];
+  if constexpr (kFloats >= 16) v = fold(v, turned<8>(v));
+  if constexpr (kFloats >= 8) v = fold(v, turned<4>(v));
+  v = fold(v, turned<2>(v));
+  return fold(v, turned<1>(v))[0];
 }
 
 float largest_of_classes(const float* weights, std::size_t count, float* largest) {
