@@ -125,6 +125,7 @@ void BudgetLanes::step_tile(RowRange rows, const RowViews& views, const AfterSte
   for (std::uint32_t i = rows.first; i < rows.last; ++i) {
     const RowView& view = views.row(i)[0];
     const std::uint32_t row = i - rows.first;
+    row_ = row;
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
       step_lane(lanes_[lane], i, row, view);
       if (!after) continue;
@@ -226,7 +227,6 @@ double BudgetLanes::visible_sum(const Lane& lane, std::uint32_t i, std::uint32_t
 }
 
 void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view) {
-  lane.evicted.reset();
   lane.left[row] = CellSamples::kNone;
   CacheStep& step = lane.steps[row];
   if (!lane.filled) {
@@ -245,12 +245,13 @@ void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, cons
   if (has_scores(lane)) lane.contenders.add_row(kernels_, row, lane.scales[row]);
   const std::uint32_t visible = lane.tokens.size;
   if (visible > lane.capacity) evict(lane, i, row);
+  const std::uint32_t left = lane.left[row];
   step = {view.sum,
           sum,
           lane.token_sum,
           visible,
-          lane.evicted.has_value(),
-          lane.evicted && *lane.evicted != i};
+          left != CellSamples::kNone,
+          left != CellSamples::kNone && left != i};
 }
 
 void BudgetLanes::measure_needed(Lane& lane, std::uint32_t row, const NeededRows& needed,
@@ -286,7 +287,6 @@ void BudgetLanes::evict(Lane& lane, std::uint32_t i, std::uint32_t row) {
   lane.tokens.held.reset(token);
   --lane.tokens.size;
   lane.token_sum -= token;
-  lane.evicted = token;
   lane.left[row] = token;
   // Of earlier rows too, whose sums are not used any more: a loop of always eight is faster.
   const double* const weights = tile_.data() + token / kGroup * kTileGroup + token % kGroup;

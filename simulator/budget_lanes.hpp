@@ -67,7 +67,10 @@ class BudgetLanes {
 
   /// Within AfterStep, of its lane and step: the kept set, and what left.
   std::vector<std::uint32_t> kept(std::size_t lane, std::uint32_t i) const;
-  std::optional<std::uint32_t> evicted(std::size_t lane) const { return lanes_[lane].evicted; }
+  std::optional<std::uint32_t> evicted(std::size_t lane) const {
+    const std::uint32_t token = lanes_[lane].left[row_];
+    return token == CellSamples::kNone ? std::nullopt : std::optional(token);
+  }
 
  private:
   template <class Number>
@@ -92,7 +95,6 @@ class BudgetLanes {
     bool holds_all;  // then nobody asks what its rows would come to
     CellSamples samples;
     std::uint64_t zero_mass_rows = 0;
-    std::optional<std::uint32_t> evicted = {};    // at the last step
     std::array<std::uint32_t, kTileRows> left{};  // behind each row, or CellSamples::kNone
     std::array<CacheStep, kTileRows> steps = {};
 
@@ -142,7 +144,8 @@ class BudgetLanes {
   const ReplayPlan& plan_;
   const LaneKernels& kernels_;
   std::vector<Lane> lanes_;
-  Aligned<double> tile_;  // see LaneKernels
+  std::uint32_t row_ = 0;  // of the tile: that of the last step
+  Aligned<double> tile_;   // see LaneKernels
   Summed all_;
   Summed none_;
   std::vector<std::uint64_t> eligible_;       // scratch

@@ -176,24 +176,25 @@ std::span<const float> NeededFinder::collect(std::span<const float> weights, Bra
   return std::span(to).first(between.count);
 }
 
+float NeededFinder::nth_of_few(std::span<const std::uint64_t> set, std::uint32_t n) const {
+  std::array<float, kClasses> few{};
+  std::size_t next = 0;
+  for (std::size_t word = 0; word < set.size(); ++word) {
+    for (auto bits = set[word]; bits != 0; bits &= bits - 1) {
+      few[next++] = row_[kWord * word + static_cast<std::size_t>(std::countr_zero(bits))];
+    }
+  }
+  return kernels_->nth_of_classes(few.data(), n);
+}
+
 std::uint32_t NeededFinder::mark_top(std::uint32_t count, std::span<std::uint64_t> words) {
   if (count >= row_.size()) return mark_at_least(0, words);
   // So many classes hold a weight as large as the least of them, so that no smaller one is needed.
   float least = count > kClasses ? selection_.kth_largest(row_, count)
                                  : kernels_->nth_of_classes(by_class_.data(), count);
   std::uint32_t marked = mark_at_least(least, words);
-  if (marked > count && marked <= kClasses) {
-    std::array<float, kClasses> some{};
-    std::size_t next = 0;
-    for (std::size_t word = 0; word < words.size(); ++word) {
-      for (auto bits = words[word]; bits != 0; bits &= bits - 1) {
-        some[next++] = row_[kWord * word + static_cast<std::size_t>(std::countr_zero(bits))];
-      }
-    }
-    least = kernels_->nth_of_classes(some.data(), count);
-    marked = mark_at_least(least, words);
-  } else if (marked > count && count <= kClasses) {
-    least = selection_.kth_largest(row_, count);
+  if (marked > count && count <= kClasses) {
+    least = marked <= kClasses ? nth_of_few(words, count) : selection_.kth_largest(row_, count);
     marked = mark_at_least(least, words);
   }
   leave_out({least, marked - count}, words);

@@ -73,6 +73,8 @@ class NeededFinder {
   std::uint32_t mark_at_least(float least, std::span<std::uint64_t> words) const;
   /// Takes those that are left out from a set of all weights that are at least the smallest.
   void leave_out(const Smallest& smallest, std::span<std::uint64_t> words);
+  /// The n-th largest weight of a set of at most kClasses tokens.
+  float nth_of_few(std::span<const std::uint64_t> set, std::uint32_t n) const;
   std::uint32_t mark_top(std::uint32_t count, std::span<std::uint64_t> words);
   std::uint32_t mark_mass(double fraction, std::span<std::uint64_t> words);
   /// Of the set that lacks of all weights, from the smallest on, as many as together are no more
