@@ -9,7 +9,6 @@
 namespace kvreplay {
 namespace {
 
-constexpr std::size_t kChunkWords = 8;  // of a tile: 32 KiB, which stay in L1 for all lanes
 // A sum that is less than this share of its row may be the rest of large ones: it is summed again.
 constexpr double kTrusted = 1.0 / 256;
 
@@ -29,14 +28,6 @@ std::size_t less(std::size_t number, std::size_t less) {
 
 double total(const double* sums) {
   return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
-}
-
-/// Calls use(first, last) for the words 0 .. words - 1, a chunk at a time.
-template <class Use>
-void for_each_chunk(std::size_t words, Use use) {
-  for (std::size_t first = 0; first < words; first += kChunkWords) {
-    use(first, std::min(first + kChunkWords, words));
-  }
 }
 
 }  // namespace
@@ -81,7 +72,7 @@ BudgetLanes::Lane::Lane(const ReplayPlan& plan, std::size_t number)
 
 BudgetLanes::BudgetLanes(const ReplayPlan& plan, std::span<const std::size_t> cells,
                          const LaneKernels& kernels)
-    : plan_(plan), kernels_(kernels), tile_(words_of(plan.tokens) * kTileWord) {
+    : plan_(plan), kernels_(kernels) {
   for (const std::size_t cell : cells) lanes_.emplace_back(plan, cell);
   std::size_t lane = 0;
   for (const auto& chain : chains(plan, cells)) {
@@ -89,11 +80,21 @@ BudgetLanes::BudgetLanes(const ReplayPlan& plan, std::span<const std::size_t> ce
       if (at + 1 < chain.size()) lanes_[lane].next = lane + 1;
     }
   }
+  // See LaneKernels::add_rows.
+  by_capacity_.resize(lanes_.size());
+  std::iota(by_capacity_.begin(), by_capacity_.end(), std::size_t{0});
+  std::stable_sort(by_capacity_.begin(), by_capacity_.end(), [&](std::size_t a, std::size_t b) {
+    return lanes_[a].capacity < lanes_[b].capacity;
+  });
   none_.held.clear(plan.tokens);
+  lowest_.reserve(plan.tokens);
 }
 
 void BudgetLanes::start() {
-  for (auto& scores : unevicted_) scores.assign(words_of(plan_.tokens) * kWordTokens, 0.0);
+  for (Unevicted& unevicted : unevicted_) {
+    unevicted.scores.assign(words_of(plan_.tokens) * kWordTokens, 0.0);
+    unevicted.below.resize(words_of(plan_.tokens) * 8);
+  }
   all_.held.clear(plan_.tokens);
   for (Lane& lane : lanes_) {
     lane.samples.start();
@@ -113,6 +114,7 @@ void BudgetLanes::step(RowRange rows, const RowViews& views, const AfterStep& af
 }
 
 void BudgetLanes::step_tile(RowRange rows, const RowViews& views, const AfterStep& after) {
+  tile_.look(rows, views);
   all_.size = rows.first;
   for (Lane& lane : lanes_) {
     if (!lane.filled && lane.capacity < rows.last) fill(lane, rows.first);
@@ -143,34 +145,16 @@ void BudgetLanes::step_tile(RowRange rows, const RowViews& views, const AfterSte
       lane.samples.add_steps(rows.first, std::span(lane.steps).first(rows.size()));
     }
   }
-  end_tile(rows, views);
+  end_tile(rows);
 }
 
-void BudgetLanes::load_tile(RowRange rows, const RowViews& views, std::size_t first,
-                            std::size_t last) {
-  for (std::uint32_t row = 0; row < kTileRows; ++row) {
-    const auto weights =
-        row < rows.size() ? views.row(rows.first + row)[0].weights : std::span<const float>();
-    double* const out = tile_.data() + row * kGroup;
-    const std::size_t whole = std::clamp(weights.size() / kGroup, first * 8, last * 8);
-    if (whole > first * 8) {
-      kernels_.load_row(&weights[first * kWordTokens], whole - first * 8, out + first * kTileWord);
-    }
-    for (std::size_t group = whole; group < last * 8; ++group) {
-      for (std::size_t at = 0; at < kGroup; ++at) {
-        const std::size_t token = group * kGroup + at;
-        out[group * kTileGroup + at] = token < weights.size() ? weights[token] : 0;
-      }
-    }
-  }
-}
-
-void BudgetLanes::fill(Lane& lane, std::uint32_t first) const {
+void BudgetLanes::fill(Lane& lane, std::uint32_t first) {
   lane.filled = true;
   lane.tokens = all_;
   lane.token_sum = std::uint64_t{first} * (first - 1) / 2;
   if (!lane.sums) return;
-  lane.scores = unevicted_[lane.renormalised ? 1 : 0];
+  lane.scores = unevicted_[lane.renormalised ? 1 : 0].scores;
+  lane.below.resize(words_of(plan_.tokens) * 8);
   lane.scales.fill(0);
   choose_contenders(lane, first - std::min(lane.rule.recent, first));
 }
@@ -190,25 +174,28 @@ void BudgetLanes::sum_held(RowRange rows, const RowViews& views) {
       if (lane.filled) lane.tokens.held.set(i);
     }
   }
-  for (Lane& lane : lanes_) std::fill(lane.changed.begin(), lane.changed.end(), 0.0);
-  for_each_chunk(words_of(rows.last), [&](std::size_t first, std::size_t last) {
-    load_tile(rows, views, first, last);
-    const auto words = [&](const Summed& tokens) { return tokens.held.words().data() + first; };
-    for (Lane& lane : lanes_) {
-      if (!lane.filled) continue;
-      kernels_.add_changed(tile_.data() + first * kTileWord, words(lane.tokens),
-                           words(base_of(lane)), last - first, lane.changed.data());
-    }
-  });
   for (std::size_t at = lanes_.size(); at-- > 0;) {
     Lane& lane = lanes_[at];
     if (!lane.filled) continue;
     const auto& base_sums = base_of(lane).row_sums;
+    const auto changed = changed_sums(lane);
     for (std::uint32_t row = 0; row < kTileRows; ++row) {
-      lane.tokens.row_sums[row] = base_sums[row] + total(lane.changed.data() + row * kGroup);
+      lane.tokens.row_sums[row] = base_sums[row] + changed[row];
     }
     lane.visible_sums = lane.tokens.row_sums;
   }
+}
+
+std::array<double, kTileRows> BudgetLanes::changed_sums(const Lane& lane) const {
+  alignas(64) std::array<double, kTileRows * kGroup> sums{};
+  const auto held = lane.tokens.held.words();
+  const auto base = base_of(lane).held.words();
+  tile_.for_each_part([&](const float* const* rows, std::size_t first, std::size_t words) {
+    kernels_.add_changed(rows, &held[first], &base[first], words, sums.data());
+  });
+  std::array<double, kTileRows> totals;
+  for (std::uint32_t row = 0; row < kTileRows; ++row) totals[row] = total(&sums[row * kGroup]);
+  return totals;
 }
 
 double BudgetLanes::visible_sum(const Lane& lane, std::uint32_t i, std::uint32_t row,
@@ -217,10 +204,11 @@ double BudgetLanes::visible_sum(const Lane& lane, std::uint32_t i, std::uint32_t
   if (lane.visible_sums[row] > kTrusted * view.sum) return lane.visible_sums[row];
   std::array<double, kGroup> sums{};
   for (std::size_t word = 0; word < words_of(i + 1); ++word) {
-    const double* const weights = tile_.data() + word * kTileWord + row * kGroup;
-    for (auto bits = lane.tokens.held.words()[word]; bits != 0; bits &= bits - 1) {
+    const std::size_t first = word * kWordTokens;
+    auto bits = lane.tokens.held.words()[word] & low_bits(i + 1 - first);
+    for (; bits != 0; bits &= bits - 1) {
       const auto token = static_cast<std::size_t>(std::countr_zero(bits));
-      sums[token % kGroup] += weights[token / kGroup * kTileGroup + token % kGroup];
+      sums[token % kGroup] += view.weights[first + token];
     }
   }
   return total(sums.data());
@@ -244,7 +232,7 @@ void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, cons
   }
   if (has_scores(lane)) lane.contenders.add_row(kernels_, row, lane.scales[row]);
   const std::uint32_t visible = lane.tokens.size;
-  if (visible > lane.capacity) evict(lane, i, row);
+  if (visible > lane.capacity) evict(lane, i, row, view);
   const std::uint32_t left = lane.left[row];
   step = {view.sum,
           sum,
@@ -282,22 +270,24 @@ NeededRows BudgetLanes::any_needed(const NeededRows& needed) {
   return {last, 1, {any_needed_.data(), nullptr, needed.rules(), words}};
 }
 
-void BudgetLanes::evict(Lane& lane, std::uint32_t i, std::uint32_t row) {
-  const std::uint32_t token = lane.sums ? lowest_sum(lane, i, row) : lowest_weight(lane, i, row);
+void BudgetLanes::evict(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view) {
+  const std::uint32_t token = lane.sums ? lowest_sum(lane, i, row) : lowest_weight(lane, i, view);
   lane.tokens.held.reset(token);
   --lane.tokens.size;
   lane.token_sum -= token;
   lane.left[row] = token;
-  // Of earlier rows too, whose sums are not used any more: a loop of always eight is faster.
-  const double* const weights = tile_.data() + token / kGroup * kTileGroup + token % kGroup;
-  for (std::uint32_t other = 0; other < kTileRows; ++other) {
-    lane.visible_sums[other] -= weights[other * kGroup];
+  for (std::uint32_t later = row + 1; later < kTileRows; ++later) {
+    lane.visible_sums[later] -=
+        lane.sums ? lane.contenders.weight_of_taken(later) : tile_.weight(later, token);
   }
 }
 
-std::uint32_t BudgetLanes::lowest_sum(Lane& lane, std::uint32_t i, std::uint32_t row) const {
+std::uint32_t BudgetLanes::lowest_sum(Lane& lane, std::uint32_t i, std::uint32_t row) {
   Contenders& contenders = lane.contenders;
   if (!contenders.certain()) {
+    scores_.assign(1, scores_of(lane));
+    add_rows();
+    lane.scales.fill(0);
     choose_contenders(lane, i + 1 - lane.rule.recent);
     if (contenders.empty()) none_may_leave(lane, i);
     enter_contenders(lane, i - row, row + 1);
@@ -306,14 +296,14 @@ std::uint32_t BudgetLanes::lowest_sum(Lane& lane, std::uint32_t i, std::uint32_t
   return contenders.take_lowest();
 }
 
-std::uint32_t BudgetLanes::lowest_weight(const Lane& lane, std::uint32_t i, std::uint32_t row) {
+std::uint32_t BudgetLanes::lowest_weight(const Lane& lane, std::uint32_t i, const RowView& view) {
   const std::uint32_t candidates = i + 1 - lane.rule.recent;
   eligible_.resize(words_of(candidates));
   for (std::size_t word = 0; word < eligible_.size(); ++word) {
     eligible_[word] = may_leave(lane, word, candidates);
   }
   const std::size_t token =
-      kernels_.find_lowest(tile_.data() + row * kGroup, eligible_.data(), eligible_.size());
+      kernels_.find_lowest(view.weights.data(), eligible_.data(), eligible_.size());
   if (token >= candidates) none_may_leave(lane, i);
   return static_cast<std::uint32_t>(token);
 }
@@ -330,31 +320,57 @@ void BudgetLanes::none_may_leave(const Lane& lane, std::uint32_t i) const {
                          " has no token that may leave at step " + std::to_string(i));
 }
 
-void BudgetLanes::add_rows(Lane& lane, std::size_t first, std::size_t last,
-                           std::uint32_t candidates) const {
-  std::array<unsigned char, kChunkWords * 8> below;
-  const auto held = lane.tokens.held.words().subspan(first, last - first);
-  double* const scores = lane.scores.data() + first * kWordTokens;
-  kernels_.add_rows(tile_.data() + first * kTileWord, lane.scales.data(), held.data(), held.size(),
-                    lane.contenders.bound(), scores, below.data());
-  for (std::size_t word = 0; word < held.size(); ++word) {
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, below.data() + word * 8,
-                sizeof bits);  // little-endian, as all machines here
-    if (bits == 0) continue;
-    const std::size_t token = (first + word) * kWordTokens;
-    lane.contenders.take(static_cast<std::uint32_t>(token),
-                         bits & may_leave(lane, first + word, candidates),
-                         scores + word * kWordTokens);
+LaneScores BudgetLanes::scores_of(Lane& lane) {
+  return {lane.scales.data(), lane.tokens.held.words().data(), lane.contenders.bound(),
+          lane.scores.data(), lane.below.data()};
+}
+
+void BudgetLanes::add_rows() {
+  tile_.for_each_part([&](const float* const* rows, std::size_t /*first*/, std::size_t words) {
+    kernels_.add_rows(rows, scores_.data(), scores_.size(), words);
+    for (LaneScores& lane : scores_) {
+      lane.held += words;
+      lane.scores += words * kWordTokens;
+      lane.below += words * 8;
+    }
+  });
+  scores_.clear();
+}
+
+template <class Use>
+void BudgetLanes::for_each_candidate(const Lane& lane, std::uint32_t candidates, Use use) const {
+  for (std::size_t word = 0; word < words_of(candidates); ++word) {
+    const std::uint64_t bits = may_leave(lane, word, candidates);
+    if (bits != 0) use(static_cast<std::uint32_t>(word * kWordTokens), bits);
   }
 }
 
-void BudgetLanes::choose_contenders(Lane& lane, std::uint32_t candidates) const {
-  lane.contenders.choose(Contenders::kNever);
-  for_each_chunk(words_of(plan_.tokens), [&](std::size_t first, std::size_t last) {
-    add_rows(lane, first, last, candidates);
+void BudgetLanes::take_contenders(Lane& lane, std::uint32_t candidates) const {
+  for_each_candidate(lane, candidates, [&](std::uint32_t first, std::uint64_t bits) {
+    std::uint64_t below = 0;
+    std::memcpy(&below, &lane.below[first / 8],
+                sizeof below);  // little-endian, as all machines here
+    lane.contenders.take(first, bits & below, &lane.scores[first]);
   });
-  lane.scales.fill(0);
+}
+
+void BudgetLanes::choose_contenders(Lane& lane, std::uint32_t candidates) {
+  lowest_.clear();
+  for_each_candidate(lane, candidates, [&](std::uint32_t first, std::uint64_t bits) {
+    for (; bits != 0; bits &= bits - 1) {
+      lowest_.push_back(lane.scores[first + static_cast<std::uint32_t>(std::countr_zero(bits))]);
+    }
+  });
+  if (lowest_.size() <= Contenders::kWanted) {
+    lane.contenders.choose(Contenders::kNever);
+  } else {
+    const auto last = lowest_.begin() + Contenders::kWanted - 1;
+    std::nth_element(lowest_.begin(), last, lowest_.end());
+    lane.contenders.choose(*last, plan_.tokens);  // its equals, too
+  }
+  for_each_candidate(lane, candidates, [&](std::uint32_t first, std::uint64_t bits) {
+    lane.contenders.take(first, bits, &lane.scores[first]);
+  });
   lane.contenders.settle();
 }
 
@@ -365,48 +381,42 @@ void BudgetLanes::enter_contenders(Lane& lane, std::uint32_t first, std::uint32_
     const bool leaves = i >= recent && token >= lane.rule.sinks && token < plan_.tokens;
     lane.contenders.enter(leaves ? token : 0, leaves ? lane.scores[token] : Contenders::kNever);
   }
-  lane.contenders.load(tile_.data(), from);
+  lane.contenders.load(kernels_, tile_, from);
 }
 
-void BudgetLanes::end_tile(RowRange rows, const RowViews& views) {
-  const auto candidates = [&](const Lane& lane) {
-    return rows.last - std::min(lane.rule.recent, rows.last);
-  };
-  for (Lane& lane : lanes_) {
-    if (has_scores(lane)) lane.contenders.choose(lane.contenders.next_bound());
+void BudgetLanes::end_tile(RowRange rows) {
+  scores_.clear();
+  for (const std::size_t at : by_capacity_) {
+    Lane& lane = lanes_[at];
+    if (!has_scores(lane)) continue;
+    lane.contenders.choose(lane.contenders.next_bound());
+    scores_.push_back(scores_of(lane));
   }
-  for_each_chunk(words_of(rows.last), [&](std::size_t first, std::size_t last) {
-    for (Lane& lane : lanes_) {
-      if (has_scores(lane)) add_rows(lane, first, last, candidates(lane));
-    }
-  });
+  for (const bool renormalised : {false, true}) list_unevicted(rows, renormalised);
+  add_rows();
   for (Lane& lane : lanes_) {
     if (!has_scores(lane)) continue;
     lane.scales.fill(0);
-    if (!lane.contenders.settle()) choose_contenders(lane, candidates(lane));
+    const std::uint32_t candidates = rows.last - std::min(lane.rule.recent, rows.last);
+    take_contenders(lane, candidates);
+    if (!lane.contenders.settle()) choose_contenders(lane, candidates);
   }
-  for (const bool renormalised : {false, true}) add_unevicted(rows, views, renormalised);
 }
 
-void BudgetLanes::add_unevicted(RowRange rows, const RowViews& views, bool renormalised) {
+void BudgetLanes::list_unevicted(RowRange rows, bool renormalised) {
   if (std::none_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
         return !lane.filled && lane.sums && lane.renormalised == renormalised;
       })) {
     return;
   }
-  std::array<double, kTileRows> scales{};
-  for (std::uint32_t i = rows.first; i < rows.last; ++i) {
-    const double sum = views.row(i)[0].sum;
-    scales[i - rows.first] = !renormalised ? 1 : sum > 0 ? 1 / sum : 0;
+  Unevicted& unevicted = unevicted_[renormalised ? 1 : 0];
+  unevicted.scales.fill(0);
+  for (std::uint32_t row = 0; row < rows.size(); ++row) {
+    const double sum = all_.row_sums[row];
+    unevicted.scales[row] = !renormalised ? 1 : sum > 0 ? 1 / sum : 0;
   }
-  double* const scores = unevicted_[renormalised ? 1 : 0].data();
-  for_each_chunk(words_of(rows.last), [&](std::size_t first, std::size_t last) {
-    std::array<std::uint64_t, kChunkWords> all;
-    std::array<unsigned char, kChunkWords * 8> below;
-    all.fill(~std::uint64_t{0});
-    kernels_.add_rows(tile_.data() + first * kTileWord, scales.data(), all.data(), last - first, 0,
-                      scores + first * kWordTokens, below.data());
-  });
+  scores_.push_back({unevicted.scales.data(), all_.held.words().data(), 0, unevicted.scores.data(),
+                     unevicted.below.data()});
 }
 
 std::vector<std::uint32_t> BudgetLanes::kept(std::size_t lane, std::uint32_t i) const {

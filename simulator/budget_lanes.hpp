@@ -1,16 +1,15 @@
 // Replays many budgets of the policies that go by the lowest sum or the lowest weight in the last
-// row (policies/policy.hpp, LowestLeaves) on one head, a few rows at a time: each row is loaded
-// once for all of them.
+// row (policies/policy.hpp, LowestLeaves) on one head, a few rows at a time, which all of them
+// share.
 //
-// A lane is one cell. Rows come in tiles of eight. At the start of a tile every lane sums all eight
-// over what it holds: as budgets of one policy hold nearly the same, it adds to the next one's sums
-// what that lacks and subtracts what it has more. Of what it evicts within the tile it takes the
-// weights out of the later sums.
-// What leaves within a tile is found among the lowest scores at its start, the contenders: only
-// these are brought up to each row, all others at the tile's end. A lane that goes by the last row
-// has no scores and looks for the lowest weight in each.
-// Until its cache is full a lane has lost nothing, and all have the same scores: those are computed
-// once.
+// A lane is one cell. Rows come in tiles of kTileRows. At the start of a tile every lane sums all
+// of them over what it holds: as budgets of one policy hold nearly the same, it adds to the next
+// one's sums what that lacks and subtracts what it has more. Of what it evicts within the tile it
+// takes the weights out of the later sums. What leaves within a tile is found among the lowest
+// scores at its start, the contenders: only these are brought up to each row, all others at the
+// tile's end. A lane that goes by the last row has no scores and looks for the lowest weight in
+// each. Until its cache is full a lane has lost nothing, and all have the same scores: those are
+// computed once.
 #pragma once
 
 #include <tbb/cache_aligned_allocator.h>
@@ -29,6 +28,7 @@
 #include "simulator/needed_rows.hpp"
 #include "simulator/plan.hpp"
 #include "simulator/row_views.hpp"
+#include "simulator/tile_rows.hpp"
 
 namespace kvreplay {
 
@@ -101,9 +101,9 @@ class BudgetLanes {
     // All that follows means something from the tile on in which the cache is over capacity.
     bool filled = false;
     Summed tokens = {};
-    std::uint64_t token_sum = 0;                                    // of their numbers
-    Aligned<double> changed = Aligned<double>(kTileRows * kGroup);  // sums, see LaneKernels
-    Aligned<double> scores = {};                                    // by token
+    std::uint64_t token_sum = 0;                   // of their numbers
+    Aligned<double> scores = {};                   // by token
+    std::vector<unsigned char> below = {};         // see LaneKernels::add_rows
     std::array<double, kTileRows> scales{};        // of rows that are still to be added to scores
     std::array<double, kTileRows> visible_sums{};  // by row: of the tokens, less what left since
     Contenders contenders = {};
@@ -111,9 +111,10 @@ class BudgetLanes {
 
   static bool has_scores(const Lane& lane) { return lane.filled && lane.sums; }
   void step_tile(RowRange rows, const RowViews& views, const AfterStep& after);
-  void load_tile(RowRange rows, const RowViews& views, std::size_t first, std::size_t last);
-  void fill(Lane& lane, std::uint32_t first) const;
+  void fill(Lane& lane, std::uint32_t first);
   void sum_held(RowRange rows, const RowViews& views);
+  /// What a lane's sums are more than those of its base.
+  std::array<double, kTileRows> changed_sums(const Lane& lane) const;
   /// A set that differs little from what a lane holds: that of the next budget, all, or none.
   const Summed& base_of(const Lane& lane) const;
   void step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view);
@@ -124,33 +125,48 @@ class BudgetLanes {
                              const NeededRows& any);
   /// What all rows of a tile need together, as one row.
   NeededRows any_needed(const NeededRows& needed);
-  void evict(Lane& lane, std::uint32_t i, std::uint32_t row);
+  void evict(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view);
   /// The token that leaves: of the lowest score, of the lowest weight.
-  std::uint32_t lowest_sum(Lane& lane, std::uint32_t i, std::uint32_t row) const;
-  std::uint32_t lowest_weight(const Lane& lane, std::uint32_t i, std::uint32_t row);
+  std::uint32_t lowest_sum(Lane& lane, std::uint32_t i, std::uint32_t row);
+  std::uint32_t lowest_weight(const Lane& lane, std::uint32_t i, const RowView& view);
   [[noreturn]] void none_may_leave(const Lane& lane, std::uint32_t i) const;
   /// The tokens of a word below `candidates` that may leave.
   std::uint64_t may_leave(const Lane& lane, std::size_t word, std::uint32_t candidates) const;
-  /// Adds rows to the scores of the words `first` to `last` - 1; contenders are chosen among the
-  /// tokens below `candidates`.
-  void add_rows(Lane& lane, std::size_t first, std::size_t last, std::uint32_t candidates) const;
-  /// The same for all words; the contenders are as many as are wanted.
-  void choose_contenders(Lane& lane, std::uint32_t candidates) const;
+  static LaneScores scores_of(Lane& lane);
+  /// Adds the tile's rows to what scores_ lists, and empties it.
+  void add_rows();
+  /// Calls use(first_token, bits) for the words below `candidates` with tokens that may leave.
+  template <class Use>
+  void for_each_candidate(const Lane& lane, std::uint32_t candidates, Use use) const;
+  /// Takes contenders among the tokens below `candidates` that add_rows() found below the bound.
+  void take_contenders(Lane& lane, std::uint32_t candidates) const;
+  /// Takes as many as are wanted; scores are brought up.
+  void choose_contenders(Lane& lane, std::uint32_t candidates);
   /// Of the rows from `from` of a tile on that begins with row `first`.
   void enter_contenders(Lane& lane, std::uint32_t first, std::uint32_t from) const;
-  void end_tile(RowRange rows, const RowViews& views);
-  void add_unevicted(RowRange rows, const RowViews& views, bool renormalised);
+  void end_tile(RowRange rows);
+  /// Lists the scores of lanes that are not filled, where there are such.
+  void list_unevicted(RowRange rows, bool renormalised);
 
   const ReplayPlan& plan_;
   const LaneKernels& kernels_;
   std::vector<Lane> lanes_;
-  std::uint32_t row_ = 0;  // of the tile: that of the last step
-  Aligned<double> tile_;   // see LaneKernels
+  std::vector<std::size_t> by_capacity_;  // numbers of lanes
+  std::uint32_t row_ = 0;                 // of the tile: that of the last step
+  TileRows tile_;
   Summed all_;
   Summed none_;
-  std::vector<std::uint64_t> eligible_;       // scratch
-  std::vector<std::uint64_t> any_needed_;     // by rule
-  std::array<Aligned<double>, 2> unevicted_;  // scores of raw and renormalised rows if nothing left
+  std::vector<LaneScores> scores_;  // scratch, as are the next two
+  std::vector<double> lowest_;
+  std::vector<std::uint64_t> eligible_;
+  std::vector<std::uint64_t> any_needed_;  // by rule
+  /// What lanes that are not filled have in common: of raw and of renormalised rows.
+  struct Unevicted {
+    std::array<double, kTileRows> scales{};
+    Aligned<double> scores = {};
+    std::vector<unsigned char> below = {};  // scratch
+  };
+  std::array<Unevicted, 2> unevicted_;
 };
 
 }  // namespace kvreplay

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <tuple>
-#include <utility>
 
 namespace kvreplay {
 
-void Contenders::choose(double bound) {
+void Contenders::choose(double bound, std::uint32_t bound_token) {
   bound_ = bound;
-  bound_token_ = 0;
+  bound_token_ = bound_token;
   size_ = 0;
   places_ = 0;
 }
@@ -17,10 +15,10 @@ void Contenders::choose(double bound) {
 void Contenders::take(std::uint32_t first_token, std::uint64_t bits, const double* scores) {
   for (; bits != 0; bits &= bits - 1) {
     const auto place = static_cast<std::uint32_t>(std::countr_zero(bits));
-    if (!(scores[place] < bound_)) continue;  // it has fallen
+    if (!below_bound(scores[place], first_token + place)) continue;  // it has fallen
     if (size_ == kMost) {
       keep_lowest(kWanted);
-      if (!(scores[place] < bound_)) continue;
+      if (!below_bound(scores[place], first_token + place)) continue;
     }
     tokens_[size_] = first_token + place;
     scores_[size_] = scores[place];
@@ -29,24 +27,28 @@ void Contenders::take(std::uint32_t first_token, std::uint64_t bits, const doubl
 }
 
 void Contenders::keep_lowest(std::size_t count) {
-  std::array<std::pair<double, std::uint32_t>, kMost> order;
-  for (std::size_t at = 0; at < size_; ++at) order[at] = {scores_[at], tokens_[at]};
+  std::array<double, kMost> order = {};
+  std::copy_n(scores_.begin(), size_, order.begin());
   const auto last = order.begin() + static_cast<std::ptrdiff_t>(count - 1);
   std::nth_element(order.begin(), last, order.begin() + static_cast<std::ptrdiff_t>(size_));
+  bound_ = *last;
+  // Of those that are as high as the bound the first ones.
+  auto equals = static_cast<std::size_t>(std::count(order.begin(), last + 1, bound_));
   std::size_t kept = 0;
   for (std::size_t at = 0; at < size_; ++at) {
-    if (std::pair(scores_[at], tokens_[at]) > *last) continue;
+    if (scores_[at] > bound_ || (scores_[at] == bound_ && equals == 0)) continue;
+    if (scores_[at] == bound_) {
+      --equals;
+      bound_token_ = tokens_[at] + 1;
+    }
     scores_[kept] = scores_[at];
     tokens_[kept] = tokens_[at];
     ++kept;
   }
   size_ = kept;
-  std::tie(bound_, bound_token_) = *last;
-  ++bound_token_;
 }
 
 bool Contenders::settle() {
-  if (size_ > 2 * kWanted) keep_lowest(kWanted);
   places_ = size_;
   const auto end = scores_.begin() + static_cast<std::ptrdiff_t>(size_);
   spread_ = size_ == 0 ? 0 : bound_ - *std::min_element(scores_.begin(), end);
@@ -59,30 +61,25 @@ void Contenders::enter(std::uint32_t token, double score) {
   ++places_;
 }
 
-void Contenders::load(const double* tile, std::uint32_t from) {
+void Contenders::load(const LaneKernels& kernels, const TileRows& rows, std::uint32_t from) {
   from_ = from;
-  for (std::size_t at = 0; at < places_; ++at) {
-    const double* const weights = tile + tokens_[at] / kGroup * kTileGroup + tokens_[at] % kGroup;
-    for (std::uint32_t row = 0; row < kTileRows; ++row) {
-      weights_[row][at] = weights[row * kGroup];
-    }
-  }
   // The kernels take eight at a time.
-  for (std::size_t at = places_; at % 8 != 0; ++at) {
+  const std::size_t end = (places_ + 7) / 8 * 8;
+  for (std::size_t at = places_; at < end; ++at) {
+    tokens_[at] = 0;
     scores_[at] = kNever;
-    for (auto& row : weights_) row[at] = 0;
   }
+  rows.gather<kPlaces>(kernels, std::span(tokens_).first(end), weights_.data());
 }
 
 void Contenders::add_row(const LaneKernels& kernels, std::uint32_t row, double scale) {
   const std::size_t candidates = size_ + (row + 1 - from_);
-  lowest_ = kernels.add_and_find(weights_[row].data(), scale, (places_ + 7) / 8 * 8, candidates,
-                                 scores_.data());
+  lowest_ = kernels.add_and_find(weights_.data() + row * kPlaces, scale, (places_ + 7) / 8 * 8,
+                                 candidates, scores_.data());
 }
 
 bool Contenders::certain() const {
-  const double score = scores_[lowest_];
-  return score < bound_ || (score == bound_ && tokens_[lowest_] < bound_token_);
+  return below_bound(scores_[lowest_], tokens_[lowest_]);
 }
 
 double Contenders::next_bound() const {

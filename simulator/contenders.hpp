@@ -8,6 +8,7 @@
 #include <span>
 
 #include "simulator/lane_kernels.hpp"
+#include "simulator/tile_rows.hpp"
 
 namespace kvreplay {
 
@@ -18,8 +19,12 @@ class Contenders {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  /// Forgets all, and will take those whose score is below `bound`.
-  void choose(double bound);
+  static constexpr std::size_t kFewest = kTileRows;  ///< as many as leave within a tile
+  static constexpr std::size_t kWanted = 3 * kFewest / 2;
+
+  /// Forgets all, and will take those whose score is below `bound`, or is `bound` if the token is
+  /// below `bound_token`.
+  void choose(double bound, std::uint32_t bound_token = 0);
   double bound() const { return bound_; }  ///< falls where there are too many: the lowest stay
   /// Takes those of a word of tokens whose bits are set, if below the bound. Words come in turn.
   void take(std::uint32_t first_token, std::uint64_t bits, const double* scores);
@@ -27,8 +32,8 @@ class Contenders {
   bool settle();
   /// The token that becomes a candidate at the next row; kNever where it cannot leave.
   void enter(std::uint32_t token, double score);
-  /// All rows from `from` on have had one enter. `tile` as in LaneKernels.
-  void load(const double* tile, std::uint32_t from);
+  /// All rows from `from` on have had one enter.
+  void load(const LaneKernels& kernels, const TileRows& rows, std::uint32_t from);
 
   /// Adds row `row` of the tile and finds the lowest of those that are candidates by then.
   void add_row(const LaneKernels& kernels, std::uint32_t row, double scale);
@@ -40,16 +45,19 @@ class Contenders {
     scores_[lowest_] = kNever;
     return tokens_[lowest_];
   }
+  /// Of the token that was last taken, in row `row` of the tile.
+  float weight_of_taken(std::uint32_t row) const { return weights_[row * kPlaces + lowest_]; }
 
   /// About as many candidates as are wanted should be below this bound at the end of the tile.
   double next_bound() const;
 
  private:
-  static constexpr std::size_t kFewest = kTileRows;  // as many as leave within a tile
-  static constexpr std::size_t kWanted = 2 * kFewest;
-  static constexpr std::size_t kMost = 6 * kFewest;
+  static constexpr std::size_t kMost = 3 * kFewest;
   static constexpr std::size_t kPlaces = kMost + kTileRows;
 
+  bool below_bound(double score, std::uint32_t token) const {
+    return score < bound_ || (score == bound_ && token < bound_token_);
+  }
   void keep_lowest(std::size_t count);
 
   // Who is not here comes behind this score, or has this one and a token that is not below this.
@@ -62,7 +70,7 @@ class Contenders {
   std::size_t lowest_ = 0;
   std::array<std::uint32_t, kPlaces> tokens_{};
   alignas(64) std::array<double, kPlaces> scores_{};
-  alignas(64) std::array<std::array<double, kPlaces>, kTileRows> weights_{};
+  alignas(64) std::array<float, kTileRows * kPlaces> weights_{};  // by row
 };
 
 }  // namespace kvreplay

@@ -18,6 +18,10 @@ std::uint32_t where_below(Vector a, Vector b) {
 Vector fused(Vector a, Vector b, Vector c) {
   return _mm256_fmadd_pd(a, b, c);
 }
+void gather_eight(const float* row, const std::uint32_t* tokens, float* out) {
+  const __m256i places = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tokens));
+  _mm256_storeu_ps(out, _mm256_i32gather_ps(row, places, 4));
+}
 #include "simulator/lane_kernels.inl"
 
 using Floats = __m256;
@@ -36,7 +40,7 @@ float* pressed(Floats numbers, std::uint32_t bits, float* to) {
 }  // namespace
 
 constinit const Kernels avx2_kernels = {
-    {&load_row, &add_changed, &add_rows, &add_and_find, &find_lowest},
+    {&add_changed, &add_rows, &gather, &add_and_find, &find_lowest},
     {&largest_of_classes, &nth_of_classes, &mark_at_least, &collect, &sums_below, &sums_up_to,
      &count_missing_by_word, &common_words_by_word},
     "AVX2"};

@@ -18,6 +18,10 @@ std::uint32_t where_below(Vector a, Vector b) {
 Vector fused(Vector a, Vector b, Vector c) {
   return _mm512_fmadd_pd(a, b, c);
 }
+void gather_eight(const float* row, const std::uint32_t* tokens, float* out) {
+  const __m256i places = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tokens));
+  _mm256_storeu_ps(out, _mm256_i32gather_ps(row, places, 4));
+}
 #include "simulator/lane_kernels.inl"
 
 using Floats = __m512;
@@ -93,7 +97,7 @@ std::uint64_t common_words(const std::uint64_t* one, const std::uint64_t* other,
 }  // namespace
 
 namespace {
-constexpr LaneKernels kLanes = {&load_row, &add_changed, &add_rows, &add_and_find, &find_lowest};
+constexpr LaneKernels kLanes = {&add_changed, &add_rows, &gather, &add_and_find, &find_lowest};
 }
 
 // Constants: nothing of this file may run on a machine that lacks these vectors.

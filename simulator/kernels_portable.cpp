@@ -14,6 +14,9 @@ std::uint32_t where_below(Vector a, Vector b) {
 Vector fused(Vector a, Vector b, Vector c) {
   return a * b + c;
 }
+void gather_eight(const float* row, const std::uint32_t* tokens, float* out) {
+  for (std::size_t at = 0; at < 8; ++at) out[at] = row[tokens[at]];
+}
 #include "simulator/lane_kernels.inl"
 
 using Floats [[gnu::vector_size(2 * kWidth * sizeof(float))]] = float;
@@ -33,7 +36,7 @@ float* pressed(Floats numbers, std::uint32_t bits, float* to) {
 }  // namespace
 
 constinit const Kernels portable_kernels = {
-    {&load_row, &add_changed, &add_rows, &add_and_find, &find_lowest},
+    {&add_changed, &add_rows, &gather, &add_and_find, &find_lowest},
     {&largest_of_classes, &nth_of_classes, &mark_at_least, &collect, &sums_below, &sums_up_to,
      &count_missing_by_word, &common_words_by_word},
     "128 bits"};

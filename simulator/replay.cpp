@@ -25,7 +25,8 @@
 namespace kvreplay {
 namespace {
 
-constexpr std::uint64_t kBlockValues = (std::uint64_t{256} << 10) / sizeof(float);  // stays in L2
+// Of rows that stay in L2; where there are lanes, at least a tile.
+constexpr std::uint64_t kBlockValues = (std::uint64_t{256} << 10) / sizeof(float);
 
 bool needs_column_sums(const ReplayPlan& plan) {
   return some_need(plan, Need::future_rows);
@@ -325,15 +326,16 @@ std::uint64_t estimated_bytes(const ReplayPlan& plan, unsigned threads) {
   for (const auto& cell : plan.cells) counts += histogram_bytes(plan, cell);
   const std::uint64_t measured = counts * (workers * together + 1 + (by_layer ? open : 0)) +
                                  metrics * sizeof(Sums) * (open * per_layer + layers);
-  // Kept sets, scores and what regret remembers: of each rule a bit a token and a delay. Rows as
-  // doubles, and scores where nothing has left.
+  // Kept sets, scores and what regret remembers: of each rule a bit a token and a delay. Scores
+  // where nothing has left, and of candidates.
   const JointCells joint = joint_cells(plan);
   std::uint64_t remembered =
       (joint.lanes.size() + joint.single.size()) * (20 * n + (33 * n * plan.needed.size() + 7) / 8);
   remembered += joint.lanes.size() * sizeof(Contenders) + joint.stacks.size() * 16 * n;
   for (const auto& cell : plan.cells) remembered += cell.traits.history_bytes;
-  remembered += std::min<std::uint64_t>(threads, cells) * (kTileRows + 2) * 8 * n;
-  const std::uint64_t scratch = workers * (2 * kSlabValues * sizeof(float) + together * remembered);
+  remembered += std::min<std::uint64_t>(threads, cells) * (sizeof(TileRows) + (2 * 9 + 8) * n);
+  const std::uint64_t slab = std::max(2 * kSlabValues, joint.lanes.empty() ? 0 : kTileRows * n);
+  const std::uint64_t scratch = workers * (slab * sizeof(float) + together * remembered);
   const std::uint64_t places = 1 + (by_layer ? layers : 0) + (details_units(plan) ? units : 0);
   return measured + scratch + series_bytes(plan, threads) +
          places * metrics * (sizeof(Summary) + 5 * ResultRows::kBytesPerRow);

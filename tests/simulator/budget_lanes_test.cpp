@@ -94,9 +94,14 @@ TEST_CASE("budgets replayed together count the same steps") {
 }
 
 TEST_CASE("budgets replayed together do not go by how many rows come at once") {
-  const auto rows_at_once = GENERATE(1U, 3U, 7U, 8U, 9U, 24U, 300U);
+  const auto rows_at_once = GENERATE(1U, 3U, 7U, 8U, 9U, 15U, 16U, 17U, 24U, 48U, 300U);
   const auto rows = in_memory(random_layers(1, 1, 300, Rows::smooth, 63), 1);
   compare_with_cells(rows, request_for("h2o,h2o:rows=raw", "1,20,150"), rows_at_once);
+}
+
+TEST_CASE("budgets are replayed together over more tokens than kernels take at once") {
+  const auto rows = in_memory(random_layers(1, 1, 2300, Rows::sharp, 68), 1);
+  compare_with_cells(rows, request_for("h2o,h2o:recent=1", "40,300,2060,2200"), 300);
 }
 
 TEST_CASE("sums that are left over are not the difference of large ones") {
@@ -167,6 +172,28 @@ TEST_CASE("every width of vectors gives the same to the bit") {
       for (std::size_t i = 0; i < steps[cell].size(); ++i) {
         REQUIRE(steps[cell][i].kept == widest[cell][i].kept);
         REQUIRE(steps[cell][i].metrics == widest[cell][i].metrics);
+      }
+    }
+  }
+}
+
+TEST_CASE("every width measures the same of more tokens and lanes than kernels take at once") {
+  const auto rows = in_memory(random_layers(1, 1, 2300, Rows::sharp, 69), 1);
+  auto request = request_for("h2o,h2o-figure", "1%,20,5%,10%,30%,50%,70%,90%,95%,2299");
+  request.needed = parse_needed("top:4");
+  const auto plan = plan_replay(rows.info(), "t", request);
+  REQUIRE(plan.cells.size() > 16);
+  const auto widest = lane_samples(rows, plan, 320);
+  for (const Kernels* width : available_kernels()) {
+    INFO(width->name);
+    const auto found = lane_samples(rows, plan, 320, width->lanes);
+    for (std::size_t cell = 0; cell < found.size(); ++cell) {
+      for (std::size_t metric = 0; metric < found[cell].size(); ++metric) {
+        const Samples& one = found[cell][metric];
+        const Samples& other = widest[cell][metric];
+        REQUIRE(one.count() == other.count());
+        REQUIRE(one.sum() == other.sum());
+        REQUIRE(one.sums().max == other.sums().max);
       }
     }
   }

@@ -142,12 +142,12 @@ inline std::vector<std::vector<Step>> lane_steps(
 }
 
 /// What all cells of the plan, as lanes that nobody looks at between, measure in all on unit 0.
-inline std::vector<std::vector<Samples>> lane_samples(const RowSource& source,
-                                                      const ReplayPlan& plan,
-                                                      std::uint32_t rows_at_once) {
+inline std::vector<std::vector<Samples>> lane_samples(
+    const RowSource& source, const ReplayPlan& plan, std::uint32_t rows_at_once,
+    const LaneKernels& kernels = available_kernels().front()->lanes) {
   std::vector<std::size_t> cells(plan.cells.size());
   for (std::size_t cell = 0; cell < cells.size(); ++cell) cells[cell] = cell;
-  BudgetLanes lanes(plan, cells);
+  BudgetLanes lanes(plan, cells, kernels);
   RowViews views(plan);
   std::vector<float> scratch;
   const std::vector<std::span<const float>> slab = {
