@@ -1,9 +1,9 @@
 #include "reports/findings_head.hpp"
 
 #include <algorithm>
-#include <set>
 
-#include "reports/json_text.hpp"
+#include "simulator/json_text.hpp"
+#include "simulator/trace_facts.hpp"
 
 namespace kvreplay {
 namespace {
@@ -36,28 +36,11 @@ void append(std::string& out, const Json& value, const std::string& indent) {
 nlohmann::ordered_json findings_head(std::string_view kind, const TraceInfo& info,
                                      const ReplayPlan& plan, std::string_view rows_xxh3,
                                      const std::vector<std::string>& options) {
-  std::set<std::uint32_t> layers;
-  std::set<std::uint32_t> heads;
-  for (const auto& unit : plan.units) {
-    layers.insert(unit.layer_names.begin(), unit.layer_names.end());
-    heads.insert(unit.head_names.begin(), unit.head_names.end());
-  }
   Json head;
   head["findings"] = kind;
   head["schema"] = kFindingsSchema;
-  head["trace"] = {{"file", plan.trace},
-                   {"model", info.model_name},
-                   {"model_sha256", info.model_sha256},
-                   {"prompt_sha256", info.prompt_sha256},
-                   {"source", info.source},
-                   {"tokens", info.tokens},
-                   {"prompt_tokens", plan.prompt_tokens},
-                   {"layers", layers},
-                   {"heads", heads},
-                   {"model_layers", info.model_layers},
-                   {"model_heads", info.model_heads},
-                   {"kv_heads", info.kv_heads},
-                   {"rows_xxh3", rows_xxh3}};
+  head["trace"] = trace_facts(info, plan);
+  head["trace"]["rows_xxh3"] = rows_xxh3;
   head["manifest"] = {{"tool", "kvreplay " KVREPLAY_VERSION}, {"command", options}};
   return head;
 }

@@ -6,14 +6,16 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "simulator/against.hpp"
 #include "simulator/axes.hpp"
 #include "simulator/coverage.hpp"
 #include "simulator/csv.hpp"
+#include "simulator/json_text.hpp"
 #include "simulator/metrics.hpp"
+#include "simulator/trace_facts.hpp"
 
 namespace kvreplay {
 namespace {
@@ -136,38 +138,22 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
     }
     manifest["needed"] = Json::object();
     for (const auto& rule : plan.needed) manifest["needed"][rule.metric()] = rule.text();
-    std::set<std::uint32_t> layers;
-    std::set<std::uint32_t> heads;
-    for (const auto& unit : plan.units) {
-      layers.insert(unit.layer_names.begin(), unit.layer_names.end());
-      heads.insert(unit.head_names.begin(), unit.head_names.end());
-    }
-    manifest["traces"].push_back({{"file", plan.trace},
-                                  {"model", info.model_name},
-                                  {"architecture", info.architecture},
-                                  {"model_sha256", info.model_sha256},
-                                  {"prompt_sha256", info.prompt_sha256},
-                                  {"source", info.source},
-                                  {"encoding", name(info.encoding)},
-                                  {"rows_computed", plan.only_visible ? "visible" : "whole"},
-                                  {"row_sum_error", info.row_sum_error},
-                                  {"tokens", info.tokens},
-                                  {"prompt_tokens", plan.prompt_tokens},
-                                  {"layers", layers},
-                                  {"heads", heads},
-                                  {"model_layers", info.model_layers},
-                                  {"model_heads", info.model_heads},
-                                  {"kv_heads", info.kv_heads},
-                                  {"units", plan.units.size()},
-                                  {"units_done", outcome.units_done}});
-    if (!rows_xxh3.empty()) manifest["traces"].back()["rows_xxh3"] = rows_xxh3;
+    Json trace = trace_facts(info, plan);
+    trace["architecture"] = info.architecture;
+    trace["encoding"] = name(info.encoding);
+    trace["rows_computed"] = plan.only_visible ? "visible" : "whole";
+    trace["row_sum_error"] = info.row_sum_error;
+    trace["units"] = plan.units.size();
+    trace["units_done"] = outcome.units_done;
+    if (!rows_xxh3.empty()) trace["rows_xxh3"] = rows_xxh3;
     if (!info.sampling.all()) {
-      manifest["traces"].back()["rows_from"] = info.sampling.first;
-      manifest["traces"].back()["rows_every"] = info.sampling.every;
+      trace["rows_from"] = info.sampling.first;
+      trace["rows_every"] = info.sampling.every;
     }
     if (outcome.units_done < plan.units.size()) {
-      manifest["traces"].back()["done"] = places_done(plan, outcome);
+      trace["done"] = places_done(plan, outcome);
     }
+    manifest["traces"].push_back(std::move(trace));
     for (std::size_t i = 0; i < plan.cells.size(); ++i) {
       const auto& cell = plan.cells[i];
       manifest["cells"].push_back(
@@ -186,7 +172,7 @@ std::string manifest_json(const std::vector<ReplayedTrace>& traces, const RunFac
            {"zero_mass_rows", outcome.zero_mass_rows[i]}});
     }
   }
-  return manifest.dump(2, ' ', false, Json::error_handler_t::replace);
+  return json_text(manifest, 2);
 }
 
 }  // namespace kvreplay

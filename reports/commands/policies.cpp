@@ -7,7 +7,7 @@
 #include "policies/split.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/policy_libraries.hpp"
-#include "reports/json_text.hpp"
+#include "simulator/json_text.hpp"
 #include "reports/policy_sources.hpp"
 #include "reports/text_table.hpp"
 #include "traces/quoted.hpp"

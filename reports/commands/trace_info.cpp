@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/commands/command.hpp"
-#include "reports/json_text.hpp"
+#include "simulator/json_text.hpp"
 #include "reports/text_table.hpp"
 #include "traces/quoted.hpp"
 #include "traces/size_text.hpp"

@@ -1,4 +1,4 @@
-#include "reports/json_text.hpp"
+#include "simulator/json_text.hpp"
 
 namespace kvreplay {
 
