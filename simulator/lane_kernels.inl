@@ -10,7 +10,7 @@
 
 using Bits [[gnu::vector_size(kWidth * sizeof(double))]] = long long;
 
-constexpr long long kNowhere = 0x7fffffff;
+constexpr int kNowhere = 0x7fffffff;
 
 inline Vector all(double number) {
   return number - Vector{};
@@ -65,9 +65,10 @@ Numbers least_of(Numbers numbers) {
 }
 
 /// The first of the places at which the least element is.
-inline std::size_t first_of_least(Vector numbers, Bits where) {
-  const Vector least = least_of(numbers);
-  return static_cast<std::size_t>(least_of(numbers == least ? where : Bits{} + kNowhere)[0]);
+template <class Numbers, class Places>
+std::size_t first_of_least(Numbers numbers, Places where) {
+  const Numbers least = least_of(numbers);
+  return static_cast<std::size_t>(least_of(numbers == least ? where : Places{} + kNowhere)[0]);
 }
 
 /// Which bytes of a word are not 0, as eight bits.
@@ -226,17 +227,25 @@ std::size_t add_and_find(const float* weights, double scale, std::size_t count,
 }
 
 std::size_t find_lowest(const float* row, const std::uint64_t* held, std::size_t words) {
-  const Bits bit = (Bits{} + 1) << places();
-  Vector least = all(__builtin_inf());
-  Bits where = Bits{} + kNowhere;
+  // As many floats as there are doubles in a vector: the weights need no conversion.
+  using Weights [[gnu::vector_size(kWidth * sizeof(float))]] = float;
+  using Unaligned [[gnu::aligned(sizeof(float)), gnu::may_alias]] = Weights;
+  using Places [[gnu::vector_size(kWidth * sizeof(int))]] = int;
+  const Weights never = __builtin_inff() - Weights{};
+  Places place = {};
+  for (std::uint32_t i = 0; i < kWidth; ++i) place[i] = static_cast<int>(i);
+  Weights least = never;
+  Places where = Places{} + kNowhere;
   for_each_group(
       words, [&](std::size_t word) { return held[word]; },
       [&](std::size_t group) {
+        const auto bits = static_cast<int>(held[group / 8] >> group % 8 * 8 & 255);
         for (std::size_t part = 0; part < kGroup; part += kWidth) {
-          const Vector weights = widened(row + group * kGroup + part);
-          const auto in = (bits_of(held, group) & bit << static_cast<long long>(part)) != 0;
-          const Vector here = in ? weights : all(__builtin_inf());
-          where = here < least ? places() + static_cast<long long>(group * kGroup + part) : where;
+          const std::size_t token = group * kGroup + part;
+          const Weights weights = *reinterpret_cast<const Unaligned*>(row + token);
+          const auto in = ((Places{} + (bits >> part)) & ((Places{} + 1) << place)) != 0;
+          const Weights here = in ? weights : never;
+          where = here < least ? place + static_cast<int>(token) : where;
           least = here < least ? here : least;
         }
       });
