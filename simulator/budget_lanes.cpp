@@ -131,17 +131,17 @@ void BudgetLanes::step_tile(RowRange rows, const RowViews& views, const AfterSte
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
       step_lane(lanes_[lane], i, row, view);
       if (!after) continue;
-      measure_needed(lanes_[lane], row, view.needed, view.needed);
+      measure_needed(lanes_[lane], row, view.needed, NeededBySome(view.needed));
       lanes_[lane].samples.add_steps(i, std::span(lanes_[lane].steps).subspan(row, 1));
       after(lane, i);
     }
   }
   if (!after) {
     const NeededRows needed = views.needed(rows);
-    const NeededRows any = any_needed(needed);
+    const NeededBySome some = needed_by_some(needed);
     for (Lane& lane : lanes_) {
       if (!lane.samples.measured_before(rows.last)) continue;
-      measure_needed(lane, 0, needed, any);
+      measure_needed(lane, 0, needed, some);
       lane.samples.add_steps(rows.first, std::span(lane.steps).first(rows.size()));
     }
   }
@@ -243,31 +243,32 @@ void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, cons
 }
 
 void BudgetLanes::measure_needed(Lane& lane, std::uint32_t row, const NeededRows& needed,
-                                 const NeededRows& any) {
+                                 const NeededBySome& some) {
   if (needed.rules() == 0) return;
   if (lane.filled) {
     const auto left = std::span(lane.left).subspan(row, needed.rows());
-    lane.samples.add_misses(needed, any, lane.tokens.held, left);
+    lane.samples.add_misses(needed, some, lane.tokens.held, left);
   } else {
     lane.samples.add_no_misses(needed);
   }
 }
 
-NeededRows BudgetLanes::any_needed(const NeededRows& needed) {
+NeededBySome BudgetLanes::needed_by_some(const NeededRows& needed) {
   if (needed.rules() == 0) return {};
-  const std::uint32_t last = needed.step(needed.rows() - 1);
-  const std::size_t words = last / kWordTokens + 1;
-  any_needed_.assign(needed.rules() * words, 0);
+  const std::size_t words = needed.set(needed.rows() - 1, 0).size();
+  const std::size_t parts = (needed.rows() - 1) / NeededBySome::kRows + 1;
+  needed_by_some_.assign(parts * needed.rules() * words, 0);
   for (std::size_t row = 0; row < needed.rows(); ++row) {
     for (std::size_t rule = 0; rule < needed.rules(); ++rule) {
       if (needed.size(row, rule) == 0) continue;
       const auto set = needed.set(row, rule);
+      const std::size_t part = row / NeededBySome::kRows * needed.rules() + rule;
       for (std::size_t word = 0; word < set.size(); ++word) {
-        any_needed_[rule * words + word] |= set[word];
+        needed_by_some_[part * words + word] |= set[word];
       }
     }
   }
-  return {last, 1, {any_needed_.data(), nullptr, needed.rules(), words}};
+  return {needed_by_some_.data(), needed.rules(), words, words};
 }
 
 void BudgetLanes::evict(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view) {

@@ -120,11 +120,11 @@ class BudgetLanes {
   void step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view);
   double visible_sum(const Lane& lane, std::uint32_t i, std::uint32_t row,
                      const RowView& view) const;
-  /// Of rows from row `row` of the tile on, behind them; `any`: as one row, all that these need.
+  /// Of rows from row `row` of the tile on, behind them.
   static void measure_needed(Lane& lane, std::uint32_t row, const NeededRows& needed,
-                             const NeededRows& any);
-  /// What all rows of a tile need together, as one row.
-  NeededRows any_needed(const NeededRows& needed);
+                             const NeededBySome& some);
+  /// What some rows of a tile need.
+  NeededBySome needed_by_some(const NeededRows& needed);
   void evict(Lane& lane, std::uint32_t i, std::uint32_t row, const RowView& view);
   /// The token that leaves: of the lowest score, of the lowest weight.
   std::uint32_t lowest_sum(Lane& lane, std::uint32_t i, std::uint32_t row);
@@ -159,7 +159,7 @@ class BudgetLanes {
   std::vector<LaneScores> scores_;  // scratch, as are the next two
   std::vector<double> lowest_;
   std::vector<std::uint64_t> eligible_;
-  std::vector<std::uint64_t> any_needed_;  // by rule
+  std::vector<std::uint64_t> needed_by_some_;
   /// What lanes that are not filled have in common: of raw and of renormalised rows.
   struct Unevicted {
     std::array<double, kTileRows> scales{};

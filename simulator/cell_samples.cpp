@@ -31,11 +31,11 @@ double CellSamples::loss_of(double row_sum, double visible_sum) {
 
 void CellSamples::add_row(const RowView& row, double visible_sum, const TokenBits& held) {
   add(Metrics::mass_loss(), loss_of(row.sum, visible_sum));
-  if (row.needed.rules() > 0) add_misses(row.needed, row.needed, held, {});
+  if (row.needed.rules() > 0) add_misses(row.needed, NeededBySome(row.needed), held, {});
 }
 
-void CellSamples::add_misses(const NeededRows& needed, const NeededRows& any, const TokenBits& held,
-                             std::span<const std::uint32_t> left) {
+void CellSamples::add_misses(const NeededRows& needed, const NeededBySome& some,
+                             const TokenBits& held, std::span<const std::uint32_t> left) {
   const TokenBits* before = &held;
   if (!left.empty()) {
     before = &before_;
@@ -69,12 +69,18 @@ void CellSamples::add_misses(const NeededRows& needed, const NeededRows& any, co
     if (!bin_.empty()) bin_[Metrics::miss(rule)].add(all);
   }
   if (!plan_.regrets()) return;
-  for (std::size_t row = 0; row < left.size(); ++row) {
-    const std::uint32_t i = needed.step(row);
-    if (left[row] != kNone && i >= first_measured_) regret_.evicted(i, left[row]);
-  }
-  for (std::size_t rule = 0; rule < rules; ++rule) {
-    regret_.look(rule, needed, any.set(0, rule), !left.empty(), *kernels_);
+  for (std::size_t first = 0; first < needed.rows(); first += NeededBySome::kRows) {
+    const NeededRows rows = needed.part(first, NeededBySome::kRows);
+    for (std::size_t row = 0; row < rows.rows() && !left.empty(); ++row) {
+      const std::uint32_t token = left[first + row];
+      if (token != kNone && rows.step(row) >= first_measured_) {
+        regret_.evicted(rows.step(row), token);
+      }
+    }
+    for (std::size_t rule = 0; rule < rules; ++rule) {
+      const auto any = some.set(first / NeededBySome::kRows, rule);
+      regret_.look(rule, rows, any, !left.empty(), *kernels_);
+    }
   }
 }
 

@@ -58,11 +58,10 @@ class CellSamples {
   /// Of a row that sees everything.
   void add_whole_row(const RowView& row);
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-  /// What add_row() adds of needed sets, of up to kTileRows rows. `any`: as one row, all that these
-  /// need. `left`: what left behind each row, or kNone, and `held` what was left behind the last
-  /// one, and maybe later tokens. Or, where evicted() is told what leaves, `left` is empty and
-  /// `held` what the row sees.
-  void add_misses(const NeededRows& needed, const NeededRows& any, const TokenBits& held,
+  /// What add_row() adds of needed sets, of up to kTileRows rows; `some` is of these. `left`: what
+  /// left behind each row, or kNone, and `held` what was left behind the last one, and maybe later
+  /// tokens. Or, where evicted() is told what leaves, `left` is empty and `held` what the row sees.
+  void add_misses(const NeededRows& needed, const NeededBySome& some, const TokenBits& held,
                   std::span<const std::uint32_t> left);
   /// What add_whole_row() adds of needed sets.
   void add_no_misses(const NeededRows& needed);

@@ -1,6 +1,7 @@
 // What consecutive rows of one head need.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -36,6 +37,14 @@ class NeededRows {
   }
   std::size_t words_apart() const { return place_.words; }  ///< from a row's set to its next one
 
+  /// Rows `first` to `first` + count - 1, or as many as there are.
+  NeededRows part(std::size_t first, std::size_t count) const {
+    Place place = place_;
+    place.sets += at(first) * place.words;
+    place.sizes += at(first);
+    return {step(first), std::min(count, rows_ - first), place};
+  }
+
   /// Bit r: row r needs the token. Means nothing for rows that end before the token's word or are
   /// not measured.
   std::uint64_t rows_that_need(std::uint32_t token, std::size_t rule) const {
@@ -53,6 +62,34 @@ class NeededRows {
   std::uint32_t first_ = 0;
   std::size_t rows_ = 0;
   Place place_;
+};
+
+/// What some of consecutive rows need, a few rows at a time: of many rows a set for all holds much
+/// that is looked for in vain.
+class NeededBySome {
+ public:
+  static constexpr std::size_t kRows = 8;
+
+  NeededBySome() = default;
+  /// Of each kRows rows in turn a set of `words` by each rule, `apart` words from one to the next.
+  NeededBySome(const std::uint64_t* sets, std::size_t rules, std::size_t apart, std::size_t words)
+      : sets_(sets), rules_(rules), apart_(apart), words_(words) {}
+  /// Of one row.
+  explicit NeededBySome(const NeededRows& row) : rules_(row.rules()), apart_(row.words_apart()) {
+    if (rules_ == 0) return;
+    sets_ = row.set(0, 0).data();
+    words_ = row.set(0, 0).size();
+  }
+
+  std::span<const std::uint64_t> set(std::size_t part, std::size_t rule) const {
+    return {sets_ + (part * rules_ + rule) * apart_, words_};
+  }
+
+ private:
+  const std::uint64_t* sets_ = nullptr;
+  std::size_t rules_ = 0;
+  std::size_t apart_ = 0;
+  std::size_t words_ = 0;
 };
 
 }  // namespace kvreplay
