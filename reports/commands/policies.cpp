@@ -7,9 +7,9 @@
 #include "policies/split.hpp"
 #include "reports/commands/command.hpp"
 #include "reports/commands/policy_libraries.hpp"
-#include "simulator/json_text.hpp"
 #include "reports/policy_sources.hpp"
 #include "reports/text_table.hpp"
+#include "simulator/json_text.hpp"
 #include "traces/quoted.hpp"
 
 namespace kvreplay::commands {

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/commands/command.hpp"
-#include "simulator/json_text.hpp"
 #include "reports/text_table.hpp"
+#include "simulator/json_text.hpp"
 #include "traces/quoted.hpp"
 #include "traces/size_text.hpp"
 #include "traces/trace_reader.hpp"
