@@ -91,8 +91,8 @@ BudgetLanes::BudgetLanes(const ReplayPlan& plan, std::span<const std::size_t> ce
 }
 
 void BudgetLanes::start() {
-  for (Unevicted& unevicted : unevicted_) {
-    unevicted.scores.assign(words_of(plan_.tokens) * kWordTokens, 0.0);
+  for (Scores& unevicted : unevicted_) {
+    unevicted.by_token.assign(words_of(plan_.tokens) * kWordTokens, 0.0);
     unevicted.below.resize(words_of(plan_.tokens) * 8);
   }
   all_.held.clear(plan_.tokens);
@@ -153,9 +153,8 @@ void BudgetLanes::fill(Lane& lane, std::uint32_t first) {
   lane.tokens = all_;
   lane.token_sum = std::uint64_t{first} * (first - 1) / 2;
   if (!lane.sums) return;
-  lane.scores = unevicted_[lane.renormalised ? 1 : 0].scores;
-  lane.below.resize(words_of(plan_.tokens) * 8);
-  lane.scales.fill(0);
+  lane.scores = unevicted_[lane.renormalised ? 1 : 0];
+  lane.scores.scales.fill(0);
   choose_contenders(lane, first - std::min(lane.rule.recent, first));
 }
 
@@ -225,12 +224,12 @@ void BudgetLanes::step_lane(Lane& lane, std::uint32_t i, std::uint32_t row, cons
   ++lane.tokens.size;
   lane.token_sum += i;
   const double sum = visible_sum(lane, i, row, view);
-  lane.scales[row] = 1;
+  lane.scores.scales[row] = 1;
   if (lane.renormalised) {
     if (!(sum > 0)) ++lane.zero_mass_rows;
-    lane.scales[row] = sum > 0 ? 1 / sum : 0;
+    lane.scores.scales[row] = sum > 0 ? 1 / sum : 0;
   }
-  if (has_scores(lane)) lane.contenders.add_row(kernels_, row, lane.scales[row]);
+  if (has_scores(lane)) lane.contenders.add_row(kernels_, row, lane.scores.scales[row]);
   const std::uint32_t visible = lane.tokens.size;
   if (visible > lane.capacity) evict(lane, i, row, view);
   const std::uint32_t left = lane.left[row];
@@ -278,17 +277,16 @@ void BudgetLanes::evict(Lane& lane, std::uint32_t i, std::uint32_t row, const Ro
   lane.token_sum -= token;
   lane.left[row] = token;
   for (std::uint32_t later = row + 1; later < kTileRows; ++later) {
-    lane.visible_sums[later] -=
-        lane.sums ? lane.contenders.weight_of_taken(later) : tile_.weight(later, token);
+    lane.visible_sums[later] -= tile_.weight(later, token);
   }
 }
 
 std::uint32_t BudgetLanes::lowest_sum(Lane& lane, std::uint32_t i, std::uint32_t row) {
   Contenders& contenders = lane.contenders;
   if (!contenders.certain()) {
-    scores_.assign(1, scores_of(lane));
+    list(lane.scores, lane.tokens.held, contenders.bound());
     add_rows();
-    lane.scales.fill(0);
+    lane.scores.scales.fill(0);
     choose_contenders(lane, i + 1 - lane.rule.recent);
     if (contenders.empty()) none_may_leave(lane, i);
     enter_contenders(lane, i - row, row + 1);
@@ -321,21 +319,21 @@ void BudgetLanes::none_may_leave(const Lane& lane, std::uint32_t i) const {
                          " has no token that may leave at step " + std::to_string(i));
 }
 
-LaneScores BudgetLanes::scores_of(Lane& lane) {
-  return {lane.scales.data(), lane.tokens.held.words().data(), lane.contenders.bound(),
-          lane.scores.data(), lane.below.data()};
+void BudgetLanes::list(Scores& scores, const TokenBits& held, double bound) {
+  listed_.push_back({scores.scales.data(), held.words().data(), bound, scores.by_token.data(),
+                     scores.below.data()});
 }
 
 void BudgetLanes::add_rows() {
   tile_.for_each_part([&](const float* const* rows, std::size_t /*first*/, std::size_t words) {
-    kernels_.add_rows(rows, scores_.data(), scores_.size(), words);
-    for (LaneScores& lane : scores_) {
+    kernels_.add_rows(rows, listed_.data(), listed_.size(), words);
+    for (LaneScores& lane : listed_) {
       lane.held += words;
       lane.scores += words * kWordTokens;
       lane.below += words * 8;
     }
   });
-  scores_.clear();
+  listed_.clear();
 }
 
 template <class Use>
@@ -349,9 +347,9 @@ void BudgetLanes::for_each_candidate(const Lane& lane, std::uint32_t candidates,
 void BudgetLanes::take_contenders(Lane& lane, std::uint32_t candidates) const {
   for_each_candidate(lane, candidates, [&](std::uint32_t first, std::uint64_t bits) {
     std::uint64_t below = 0;
-    std::memcpy(&below, &lane.below[first / 8],
-                sizeof below);  // little-endian, as all machines here
-    lane.contenders.take(first, bits & below, &lane.scores[first]);
+    // Little-endian, as all machines here.
+    std::memcpy(&below, &lane.scores.below[first / 8], sizeof below);
+    lane.contenders.take(first, bits & below, &lane.scores.by_token[first]);
   });
 }
 
@@ -359,7 +357,8 @@ void BudgetLanes::choose_contenders(Lane& lane, std::uint32_t candidates) {
   lowest_.clear();
   for_each_candidate(lane, candidates, [&](std::uint32_t first, std::uint64_t bits) {
     for (; bits != 0; bits &= bits - 1) {
-      lowest_.push_back(lane.scores[first + static_cast<std::uint32_t>(std::countr_zero(bits))]);
+      lowest_.push_back(
+          lane.scores.by_token[first + static_cast<std::uint32_t>(std::countr_zero(bits))]);
     }
   });
   if (lowest_.size() <= Contenders::kWanted) {
@@ -370,7 +369,7 @@ void BudgetLanes::choose_contenders(Lane& lane, std::uint32_t candidates) {
     lane.contenders.choose(*last, plan_.tokens);  // its equals, too
   }
   for_each_candidate(lane, candidates, [&](std::uint32_t first, std::uint64_t bits) {
-    lane.contenders.take(first, bits, &lane.scores[first]);
+    lane.contenders.take(first, bits, &lane.scores.by_token[first]);
   });
   lane.contenders.settle();
 }
@@ -380,24 +379,24 @@ void BudgetLanes::enter_contenders(Lane& lane, std::uint32_t first, std::uint32_
   for (std::uint32_t i = first + from; i < first + kTileRows; ++i) {
     const std::uint32_t token = i - std::min(i, recent);
     const bool leaves = i >= recent && token >= lane.rule.sinks && token < plan_.tokens;
-    lane.contenders.enter(leaves ? token : 0, leaves ? lane.scores[token] : Contenders::kNever);
+    lane.contenders.enter(leaves ? token : 0,
+                          leaves ? lane.scores.by_token[token] : Contenders::kNever);
   }
   lane.contenders.load(kernels_, tile_, from);
 }
 
 void BudgetLanes::end_tile(RowRange rows) {
-  scores_.clear();
   for (const std::size_t at : by_capacity_) {
     Lane& lane = lanes_[at];
     if (!has_scores(lane)) continue;
     lane.contenders.choose(lane.contenders.next_bound());
-    scores_.push_back(scores_of(lane));
+    list(lane.scores, lane.tokens.held, lane.contenders.bound());
   }
   for (const bool renormalised : {false, true}) list_unevicted(rows, renormalised);
   add_rows();
   for (Lane& lane : lanes_) {
     if (!has_scores(lane)) continue;
-    lane.scales.fill(0);
+    lane.scores.scales.fill(0);
     const std::uint32_t candidates = rows.last - std::min(lane.rule.recent, rows.last);
     take_contenders(lane, candidates);
     if (!lane.contenders.settle()) choose_contenders(lane, candidates);
@@ -410,14 +409,13 @@ void BudgetLanes::list_unevicted(RowRange rows, bool renormalised) {
       })) {
     return;
   }
-  Unevicted& unevicted = unevicted_[renormalised ? 1 : 0];
+  Scores& unevicted = unevicted_[renormalised ? 1 : 0];
   unevicted.scales.fill(0);
   for (std::uint32_t row = 0; row < rows.size(); ++row) {
     const double sum = all_.row_sums[row];
     unevicted.scales[row] = !renormalised ? 1 : sum > 0 ? 1 / sum : 0;
   }
-  scores_.push_back({unevicted.scales.data(), all_.held.words().data(), 0, unevicted.scores.data(),
-                     unevicted.below.data()});
+  list(unevicted, all_.held, 0);
 }
 
 std::vector<std::uint32_t> BudgetLanes::kept(std::size_t lane, std::uint32_t i) const {

@@ -83,6 +83,12 @@ class BudgetLanes {
     std::array<double, kTileRows> row_sums{};  // by row
   };
 
+  struct Scores {
+    Aligned<double> by_token = {};
+    std::array<double, kTileRows> scales{};  // of rows that are still to be added
+    std::vector<unsigned char> below = {};   // see LaneKernels::add_rows
+  };
+
   struct Lane {
     Lane(const ReplayPlan& plan, std::size_t number);
 
@@ -101,10 +107,8 @@ class BudgetLanes {
     // All that follows means something from the tile on in which the cache is over capacity.
     bool filled = false;
     Summed tokens = {};
-    std::uint64_t token_sum = 0;                   // of their numbers
-    Aligned<double> scores = {};                   // by token
-    std::vector<unsigned char> below = {};         // see LaneKernels::add_rows
-    std::array<double, kTileRows> scales{};        // of rows that are still to be added to scores
+    std::uint64_t token_sum = 0;  // of their numbers
+    Scores scores = {};
     std::array<double, kTileRows> visible_sums{};  // by row: of the tokens, less what left since
     Contenders contenders = {};
   };
@@ -132,8 +136,9 @@ class BudgetLanes {
   [[noreturn]] void none_may_leave(const Lane& lane, std::uint32_t i) const;
   /// The tokens of a word below `candidates` that may leave.
   std::uint64_t may_leave(const Lane& lane, std::size_t word, std::uint32_t candidates) const;
-  static LaneScores scores_of(Lane& lane);
-  /// Adds the tile's rows to what scores_ lists, and empties it.
+  /// Lists scores for add_rows().
+  void list(Scores& scores, const TokenBits& held, double bound);
+  /// Adds the tile's rows to all that is listed, and empties the list.
   void add_rows();
   /// Calls use(first_token, bits) for the words below `candidates` with tokens that may leave.
   template <class Use>
@@ -156,17 +161,11 @@ class BudgetLanes {
   TileRows tile_;
   Summed all_;
   Summed none_;
-  std::vector<LaneScores> scores_;  // scratch, as are the next two
-  std::vector<double> lowest_;
-  std::vector<std::uint64_t> eligible_;
+  std::vector<LaneScores> listed_;
+  std::vector<double> lowest_;           // scratch
+  std::vector<std::uint64_t> eligible_;  // scratch
   std::vector<std::uint64_t> needed_by_some_;
-  /// What lanes that are not filled have in common: of raw and of renormalised rows.
-  struct Unevicted {
-    std::array<double, kTileRows> scales{};
-    Aligned<double> scores = {};
-    std::vector<unsigned char> below = {};  // scratch
-  };
-  std::array<Unevicted, 2> unevicted_;
+  std::array<Scores, 2> unevicted_;  // of raw and of renormalised rows where nothing left
 };
 
 }  // namespace kvreplay

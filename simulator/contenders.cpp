@@ -15,27 +15,24 @@ void Contenders::choose(double bound, std::uint32_t bound_token) {
 void Contenders::take(std::uint32_t first_token, std::uint64_t bits, const double* scores) {
   for (; bits != 0; bits &= bits - 1) {
     const auto place = static_cast<std::uint32_t>(std::countr_zero(bits));
-    if (!below_bound(scores[place], first_token + place)) continue;  // it has fallen
-    if (size_ == kMost) {
-      keep_lowest(kWanted);
-      if (!below_bound(scores[place], first_token + place)) continue;
-    }
+    if (size_ == kMost) keep_lowest();
+    if (!below_bound(scores[place], first_token + place)) continue;  // it may have fallen
     tokens_[size_] = first_token + place;
     scores_[size_] = scores[place];
     ++size_;
   }
 }
 
-void Contenders::keep_lowest(std::size_t count) {
-  std::array<double, kMost> order = {};
-  std::copy_n(scores_.begin(), size_, order.begin());
-  const auto last = order.begin() + static_cast<std::ptrdiff_t>(count - 1);
-  std::nth_element(order.begin(), last, order.begin() + static_cast<std::ptrdiff_t>(size_));
+void Contenders::keep_lowest() {
+  std::array<double, kMost> order;
+  std::copy_n(scores_.begin(), kMost, order.begin());
+  const auto last = order.begin() + kWanted - 1;
+  std::nth_element(order.begin(), last, order.end());
   bound_ = *last;
   // Of those that are as high as the bound the first ones.
   auto equals = static_cast<std::size_t>(std::count(order.begin(), last + 1, bound_));
   std::size_t kept = 0;
-  for (std::size_t at = 0; at < size_; ++at) {
+  for (std::size_t at = 0; at < kMost; ++at) {
     if (scores_[at] > bound_ || (scores_[at] == bound_ && equals == 0)) continue;
     if (scores_[at] == bound_) {
       --equals;

@@ -45,8 +45,6 @@ class Contenders {
     scores_[lowest_] = kNever;
     return tokens_[lowest_];
   }
-  /// Of the token that was last taken, in row `row` of the tile.
-  float weight_of_taken(std::uint32_t row) const { return weights_[row * kPlaces + lowest_]; }
 
   /// About as many candidates as are wanted should be below this bound at the end of the tile.
   double next_bound() const;
@@ -58,7 +56,8 @@ class Contenders {
   bool below_bound(double score, std::uint32_t token) const {
     return score < bound_ || (score == bound_ && token < bound_token_);
   }
-  void keep_lowest(std::size_t count);
+  /// Of kMost those that are wanted.
+  void keep_lowest();
 
   // Who is not here comes behind this score, or has this one and a token that is not below this.
   double bound_ = kNever;

@@ -309,6 +309,22 @@ TEST_CASE("rows tell a trace's story from the whole to the head") {
   CHECK(manifest["seed"] == 3);
 }
 
+TEST_CASE("a manifest spells out the control characters of a name") {
+  const auto rows = in_memory(random_layers(1, 1, 20, Rows::uniform, 23), 1);
+  const auto plan = plan_replay(rows.info(), "t", request_for("local", "5"));
+  auto info = rows.info();
+  info.model_name =
+      "a\x1B\x7F\xC2\x9B"
+      "b";
+  const std::string text = manifest_json(
+      {{info, plan, replay(rows, plan, 1, {})}},
+      {.command = {"--budget 5"}, .seed = 0, .threads = 1, .started = "now", .seconds = 1});
+  CHECK(text.find("a\\u001b\\u007f\\u009bb") != std::string::npos);
+  CHECK(text.find('\x7F') == std::string::npos);
+  CHECK(text.find('\xC2') == std::string::npos);
+  CHECK(nlohmann::json::parse(text)["traces"][0]["model"] == info.model_name);
+}
+
 TEST_CASE("sizes of kept sets above 512 tokens are exact") {
   const auto rows = in_memory(random_layers(1, 1, 1100, Rows::uniform, 22), 1);
   const auto plan =

@@ -1,15 +1,12 @@
-// The lowest scores of a lane, and the rows that a tile takes together.
-#include "simulator/contenders.hpp"
-
+// The rows that a tile of lanes takes together, and the lowest scores that are brought up to each.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <limits>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "random_rows.hpp"
+#include "simulator/contenders.hpp"
 #include "simulator/kernels.hpp"
 #include "simulator/row_views.hpp"
 #include "simulator/tile_rows.hpp"
